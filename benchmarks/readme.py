@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks/results"
 BEGIN, END = "<!-- figures: written by make bench -->", "<!-- end of figures -->"
-BENCHMARKS = ("simulator", "allreduce", "throughput", "overhead", "codecs", "slownet", "straggler")
+BENCHMARKS = ("simulator", "allreduce", "throughput", "overhead", "codecs", "slownet", "straggler", "recovery")
 
 
 def simulator_lines(report: dict) -> list[str]:
@@ -34,6 +34,25 @@ def contest_lines(report: dict) -> list[str]:
             f"{row['rival']} {row['bar']:.2f} {verdict(row['ratio_low'], row['bar'])}" for row in rows if row.get("bar")
         ]
         lines.append(f"| `weft bench {report['benchmark']}`: {work} | {', '.join(figures)} | {', '.join(bars)} |")
+    return lines
+
+
+def recovery_lines(report: dict) -> list[str]:
+    """A line for each contender of `weft bench recovery`."""
+
+    def seconds(row: dict, what: str) -> str:
+        each = (row[f"{what}_p50_s"], row[f"{what}_p99_s"])
+        return " and ".join("never" if value is None else f"{value:.2f} s" for value in each)
+
+    lines = []
+    for row in (row for row in report["rows"] if "missing" not in row):
+        missed = [name for name, is_met in row.get("bars", {}).items() if not is_met]
+        bars = "" if "bars" not in row else f"{', '.join(missed)} missed" if missed else "all met"
+        lines.append(
+            f"| `weft bench recovery`: {row['contender']}, {row['kills']} kills | next step {seconds(row, 'next')} "
+            f"(p50, p99), full strength {seconds(row, 'full')}, {row['samples_lost']:.0f} samples lost a kill, "
+            f"goodput {row['goodput']:.1%} | {bars} |"
+        )
     return lines
 
 
@@ -66,6 +85,9 @@ def machine_lines(reports: list[dict]) -> list[str]:
     return [f"{', '.join(names)} measured {where}" for where, names in measured.items()]
 
 
+LINES = {"simulator": simulator_lines, "recovery": recovery_lines}
+
+
 def main() -> None:
     paths = [RESULTS / f"{name}.json" for name in BENCHMARKS]
     reports = [json.loads(path.read_text()) for path in paths if path.exists()]
@@ -81,7 +103,7 @@ def main() -> None:
         "|---|---|---|",
     ]
     for report in reports:
-        lines += simulator_lines(report) if report["benchmark"] == "simulator" else contest_lines(report)
+        lines += LINES.get(report["benchmark"], contest_lines)(report)
     readme = ROOT / "README.md"
     table = "\n".join([*lines, END])
     text = readme.read_text()

@@ -31,6 +31,7 @@ WITHOUT_A_MIRROR = {
     "core/test_rules_of_the_vocabulary.py": "the thirteen rules of docs/architecture.md",
     "sim/test_portions.py": "portions of a share in virtual time, whichever file of sim/ they concern",
     "collectives/test_sums.py": "all collectives, by what they add up to",
+    "engines/real/test_departures.py": "workers that leave in order, in all that supervises them",
     "engines/test_slow_workers.py": "slow workers of real runs, whichever file finds them",
     "adapters/torch/test_traps.py": "traps of real torch scripts, whichever file they concern",
     "adapters/torch/test_real_face.py": "torch scripts on real workers, whichever file they concern",

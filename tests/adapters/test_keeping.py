@@ -73,7 +73,7 @@ def test_another_script_is_refused_with_what_differs(changes: dict[str, Any], be
 def join(folder: Path) -> Any:
     """A worker with checkpoints."""
     seat = Alone()
-    seat.checkpoints = Checkpoints(plan(folder), 0, print)
+    seat.checkpoints = Checkpoints(plan(folder), print)
     before = sit(seat)
     try:
         model = torch.nn.Linear(2, 1)
@@ -114,7 +114,7 @@ def test_loops_whose_place_is_not_known_are_refused_by_name(tmp_path: Path) -> N
 
 def test_arrays_are_refused_by_name(tmp_path: Path) -> None:
     seat = Alone()
-    seat.checkpoints = Checkpoints(plan(tmp_path), 0, print)
+    seat.checkpoints = Checkpoints(plan(tmp_path), print)
     before = sit(seat)
     try:
         with pytest.raises(ConfigError, match="checkpoints are for torch scripts, but the script joined with arrays"):

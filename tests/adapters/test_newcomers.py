@@ -7,8 +7,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from weft.adapters.newcomers import ScriptPlace
+from weft.adapters.newcomers import NESTED, ScriptPlace
 from weft.adapters.sharing import can_share, load, store
+from weft.adapters.watched_rates import UNNAMED, WatchedRates
 from weft.adapters.worker import Worker
 from weft.core.errors import ConfigError
 from weft.core.seat import ScriptArrival
@@ -19,19 +20,24 @@ class OneWorker:
     """A worker whose optimizer is `optimizer`."""
 
     def __init__(self, optimizer: Any = None, refusal: str = "") -> None:
-        self.steps, self.last_samples = 7, 32.0
+        self.steps, self.last_samples, self.steps_before = 7, 32.0, 0
         self.optimizer = optimizer
+        self.rates = WatchedRates(lambda: [{"lr": 0.1}])
         self.refusal = refusal
         self.asked: list[bool] = []
         """For each time that the optimizer was handed over: with its state?"""
-        self.arrived: list[tuple[int, float, Any]] = []
+        self.arrived: list[tuple[int, Any]] = []
+        self.went_on_from: list[tuple[int, float]] = []
 
-    def hand_over_optimizer(self, *, with_state: bool) -> Any:
+    def hand_over_own(self, *, with_state: bool) -> Any:
         self.asked.append(with_state)
         return self.optimizer
 
-    def arrive(self, step: int, num_samples: float, optimizer: Any) -> None:
-        self.arrived.append((step, num_samples, optimizer))
+    def go_on_from(self, step: int, num_samples: float) -> None:
+        self.went_on_from.append((step, num_samples))
+
+    def arrive(self, step: int, optimizer: Any) -> None:
+        self.arrived.append((step, optimizer))
 
     def refuses_newcomers(self, kept: Iterable[Any]) -> str:
         return f"{self.refusal}{[each.state for each in kept]}" if self.refusal else ""
@@ -122,7 +128,7 @@ def test_a_newcomer_passes_over_what_is_done_and_makes_later_loops_whole(
 def test_a_newcomer_takes_over_steps_samples_and_the_optimizer() -> None:
     worker = OneWorker()
     place(Run(), worker).take_over(7, state_of(OneWorker([{"lr": 0.5, "betas": (0.9, 0.99)}])))
-    assert worker.arrived == [(7, 32.0, [{"lr": 0.5, "betas": (0.9, 0.99)}])]
+    assert (worker.went_on_from, worker.arrived) == ([(0, 32.0)], [(7, [{"lr": 0.5, "betas": (0.9, 0.99)}])])
 
 
 def test_what_only_the_newcomer_keeps_is_refused_by_its_name() -> None:
@@ -170,7 +176,7 @@ def test_what_a_script_keeps_comes_back_as_it_was_whatever_its_keys_are(state: A
     newcomer = place(Run(), worker)
     newcomer.keep({"ema": kept})
     newcomer.take_over(7, handed)
-    assert (repr(kept.state), repr(worker.arrived[0][2])) == (repr(state), repr(state))
+    assert (repr(kept.state), repr(worker.arrived[0][1])) == (repr(state), repr(state))
 
 
 def test_arrays_come_back_in_the_midst_of_it() -> None:
@@ -224,6 +230,14 @@ def test_a_script_in_a_share_of_an_epoch_takes_newcomers_in() -> None:
     assert in_a_share(Run()).refusal(with_state=False) == ""
 
 
+def test_a_script_that_changes_its_learning_rate_by_what_it_does_not_name_takes_nobody_in() -> None:
+    here, groups = in_a_share(Run()), [{"lr": 0.1}]
+    rates = here._worker.rates = WatchedRates(lambda: groups)
+    rates.begin()
+    groups[0]["lr"] = 0.05
+    assert here.refusal(with_state=False) == UNNAMED
+
+
 NO_PLACE = "newcomers find their place only in scripts that loop by worker.epochs(...) over worker.share(...)"
 
 
@@ -237,6 +251,22 @@ def test_a_script_without_epochs_or_without_a_share_takes_nobody_in() -> None:
     here.epochs(2)
     here.begin_epoch(0)
     assert here.refusal(with_state=False) == NO_PLACE, "it is in no share"
+    run.shares.begin(4, 1, False, None)
+    assert here.refusal(with_state=False) == ""
+
+
+def test_a_script_that_begins_a_share_within_another_takes_nobody_in_before_its_next_epoch() -> None:
+    run = Run()
+    here = place(run)
+    here.epochs(2)
+    here.begin_epoch(0)
+    outer = run.shares.begin(4, 1, False, None)
+    inner = run.shares.begin(4, 1, False, None)
+    assert here.refusal(with_state=False) == NESTED
+    run.shares.end(inner)
+    assert here.refusal(with_state=False) == NESTED, "a newcomer's next share would be the inner one"
+    run.shares.end(outer)
+    here.begin_epoch(1)
     run.shares.begin(4, 1, False, None)
     assert here.refusal(with_state=False) == ""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from weft.bench import contender
-from weft.bench.contender import BenchmarkContender, missing_mpi, mpirun, process, surviving_run, weft_run
+from weft.bench.contender import BenchmarkContender, missing_mpi, mortal_run, mpirun, process, weft_run
 
 
 def test_a_contender_is_called_by_its_name_unless_it_stands_for_another() -> None:
@@ -45,7 +45,7 @@ def test_weft_runs_the_file_of_the_module() -> None:
     assert command[6:] == ["-n", "2", "--", "{}"]
 
 
-def test_a_run_that_survives_is_the_same_with_one_option() -> None:
-    options = surviving_run("weft.bench.contenders.training", 2, "{}")
-    assert options[6:] == ["-n", "2", "--set", "run.on_loss=shrink", "--", "{}"]
+def test_a_run_that_a_loss_ends_is_the_same_with_one_option() -> None:
+    options = mortal_run("weft.bench.contenders.training", 2, "{}")
+    assert options[6:] == ["-n", "2", "--on-loss", "stop", "--", "{}"]
     assert options[:6] == weft_run("weft.bench.contenders.training", 2, "{}")[:6]

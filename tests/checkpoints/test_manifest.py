@@ -10,6 +10,7 @@ from support.checkpoints.written import write_checkpoint
 from weft.checkpoints.manifest import encode, file_name, read_manifest, versions
 from weft.checkpoints.tensor_file import TensorEntry
 from weft.core.errors import CheckpointError
+from weft.data.share_records import HandedRound, HandedRounds, HandedShares, Reached
 
 
 def rewritten(path: Path, **changes: Any) -> Path:
@@ -26,7 +27,7 @@ def with_file(path: Path, **changes: Any) -> Path:
 
 def test_a_manifest_says_where_the_run_was(tmp_path: Path) -> None:
     manifest = read_manifest(write_checkpoint(tmp_path, 12))
-    assert (manifest.step, manifest.epoch, manifest.place) == (12, 1, "step 12, epoch 1 of 3 + 2 batches")
+    assert (manifest.step, manifest.epoch, manifest.place) == (12, 1, "step 12, 1 of 3 epochs and 2 batches")
     assert manifest.num_bytes == manifest.workers[0].file.size > 400
     assert manifest.versions == versions()
     assert {"python", "numpy", "weft"} <= versions().keys()
@@ -67,6 +68,23 @@ def test_another_format_and_impossible_places_are_refused(tmp_path: Path) -> Non
     path = rewritten(write_checkpoint(tmp_path, 2), step=-2)
     with pytest.raises(CheckpointError, match="no place in a run"):
         read_manifest(path)
+
+
+def test_a_manifest_of_no_workers_is_refused(tmp_path: Path) -> None:
+    path = write_checkpoint(tmp_path, 1)
+    facts = msgspec.structs.replace(read_manifest(path).facts, num_workers=0)
+    with pytest.raises(CheckpointError, match="it is of no workers"):
+        read_manifest(rewritten(path, facts=facts, workers=[]))
+
+
+def test_shares_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    path = write_checkpoint(tmp_path, 1)
+    part = read_manifest(path).workers[0]
+    rounds = HandedRounds([HandedRound([4], True, [0])], 0, None, 1)
+    shares = HandedShares(0, 0, 0, [0], [], {}, {0: rounds}, 0, 0)
+    odd = msgspec.structs.replace(part, shares=shares, reached=Reached(1, {0: 0}))
+    with pytest.raises(CheckpointError, match="what it says of worker 0 cannot be: a round of its shares has no"):
+        read_manifest(rewritten(path, workers=[odd]))
 
 
 def test_every_worker_has_a_file_of_its_own() -> None:

@@ -7,7 +7,8 @@ import pytest
 from support.checkpoints.disks import LOSSES, Crash, CrashingDisk, FullDisk, QuickDisk
 from support.checkpoints.written import write_checkpoint
 
-from weft.checkpoints.disk import Disk
+from weft.checkpoints import writing
+from weft.checkpoints.disk import FULL, Disk
 from weft.checkpoints.folder import find_newest, lock, name_of, partials_in, remove_partials, steps_in
 from weft.checkpoints.manifest import read_manifest
 from weft.checkpoints.tensor_file import read_tensors
@@ -53,6 +54,17 @@ def test_after_a_crash_at_any_call_the_newest_complete_checkpoint_loads(
         assert (newest(folder), steps_in(folder), partials_in(folder)) == (4, [4, 3, 2], [])
     assert found == sorted(found)
     assert set(found) == {3, 4}
+
+
+def test_a_manifest_that_would_not_be_read_again_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_checkpoint(tmp_path, 1, QuickDisk(), 1)
+    monkeypatch.setattr(writing, "MANIFEST_BYTES_MAX", 100)
+    with pytest.raises(OSError, match=r"its manifest would have \d+ bytes, of at most 100") as refused:
+        write_checkpoint(tmp_path, 2, QuickDisk(), 1)
+    assert refused.value.errno in FULL, "training goes on"
+    assert newest(tmp_path) == 1
 
 
 def test_the_last_three_are_kept_and_others_of_the_folder_are_left_alone(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from weft.config.cluster import PACKAGED, Cluster, ClusterPlacement, HostSpec, S
 from weft.core.errors import ConfigError
 from weft.cost.choice import Ground
 from weft.cost.links import Link
+from weft.cost.recovery import RecoveryTimes
 
 BETWEEN = {"between": {"latency": "1ms", "bandwidth": "1Gbit/s"}}
 SMALLEST = {"hosts": [{}], "links": BETWEEN}
@@ -268,3 +269,12 @@ def test_hosts_without_cores_are_refused() -> None:
     table = {"compute": {"cores": 0}, "hosts": [{}], "links": {"between": {}}}
     with pytest.raises(ConfigError, match="cores of a host are 0"):
         read_cluster(table, "lab")
+
+
+def test_what_a_loss_takes_is_said_with_units_and_the_rest_is_as_measured() -> None:
+    hosts = {"hosts": [{}], "links": {"between": {}}}
+    assert read_cluster(hosts, "small").recovery == RecoveryTimes()
+    told = read_cluster({**hosts, "recovery": {"notice": "50ms", "start": "2s"}}, "small").recovery
+    assert told == RecoveryTimes(notice_s=0.05, start_s=2.0)
+    with pytest.raises(ConfigError, match=r"\[recovery\] has an unknown key 'starts'.\n  Did you mean 'start'\?"):
+        read_cluster({**hosts, "recovery": {"starts": "2s"}}, "small")

@@ -114,6 +114,21 @@ def test_parameters_of_the_strategy_are_told_apart() -> None:
             for text in ("", "worker", "worker.threads", "worker=2", "worker.=2", "worker.threads=", "=2")
         ),
         (
+            "run.chaos=",
+            "--chaos is '', but wants what happens first: kill, stop or nan.\n  Write e.g. 'kill every 15s seed 7'.",
+        ),
+        (
+            "run.on_loss=again",
+            "--on-loss is 'again', but wants stop, shrink or replace.\n  Write one of them, e.g. replace.",
+        ),
+        ("run.on_nan=", "--on-nan is '', but wants exclude or stop.\n  Write one of them."),
+        (
+            "checkpoint.every=5",
+            "--checkpoint-every is '5', but wants a number of steps, epochs, s, m or h.\n"
+            "  Write e.g. 500steps, 1epoch or 5m.",
+        ),
+        ("checkpoint.folder=", "--checkpoint is empty, but wants a path.\n  Write e.g. runs/a, or leave it out."),
+        (
             "worker.thread=2",
             "--set: option 'worker.thread' is not known.\n  Did you mean 'worker.threads'?",
         ),

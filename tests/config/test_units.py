@@ -2,7 +2,7 @@
 
 import pytest
 
-from weft.config.units import bytes_per_s, link_rate, seconds
+from weft.config.units import bytes_per_s, interval_seconds, link_rate, seconds
 from weft.core.errors import ConfigError
 
 
@@ -67,3 +67,7 @@ def test_a_bit_is_not_a_byte_so_units_are_case_sensitive() -> None:
         "bit/s, kbit/s, Mbit/s, Gbit/s, B/s, kB/s, MB/s, GB/s.\n"
         '  Write e.g. "20Mbit/s".'
     )
+
+
+def test_intervals_are_also_told_in_minutes_and_hours() -> None:
+    assert [interval_seconds(text, "--chaos") for text in ("500ms", "15s", "5m", "0.5h")] == [0.5, 15.0, 300.0, 1800.0]

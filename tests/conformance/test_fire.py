@@ -150,7 +150,7 @@ class Fire(Heard):
         other = contexts(Authority.of(b"o" * 32).issue(2)).call
         with pytest.raises(TransportError, match="did not prove to belong to this job"):
             dial(("127.0.0.1", self._ports[rank]), 2, rank, b"o" * 32, other, 5.0)
-        old = Conversation(2, rank, bytes(NONCE_BYTES), bytes(NONCE_BYTES)).proof(self._secret, b"caller")
+        old = Conversation(2, rank, 0, bytes(NONCE_BYTES), bytes(NONCE_BYTES)).proof(self._secret, b"caller")
         for proof in (bytes(32), token_bytes(32), old):
             assert self._converse(rank, 2, 2, lambda talk, proof=proof: proof) == b""  # type: ignore[misc]
         right: Callable[[Conversation], bytes] = lambda talk: talk.proof(self._secret, b"caller")  # noqa: E731
@@ -163,11 +163,11 @@ class Fire(Heard):
         plain = self._connect(rank)
         with context.wrap_socket(plain, server_hostname=certified_name(rank)) as sock:
             nonce = token_bytes(NONCE_BYTES)
-            sock.sendall(HELLO.pack(MAGIC, VERSION, claimed, rank, nonce))
+            sock.sendall(HELLO.pack(MAGIC, VERSION, claimed, rank, 0, nonce))
             raw = sock.recv(CHALLENGE.size)
             theirs = CHALLENGE.unpack(raw)[2] if len(raw) == CHALLENGE.size else bytes(NONCE_BYTES)
             try:
-                sock.sendall(prove(Conversation(claimed, rank, nonce, theirs)))
+                sock.sendall(prove(Conversation(claimed, rank, 0, nonce, theirs)))
                 return sock.recv(32)
             except (OSError, ssl.SSLError):
                 return b""

@@ -19,12 +19,16 @@ from support.scripts.dying_scripts import (
     ran,
 )
 
+from weft.adapters.watched_rates import UNNAMED
 from weft.config.chaos import KILL, ChaosPlan
 from weft.config.on_loss import REPLACE
-from weft.core.errors import ConfigError, NodeLost
+from weft.core.errors import NodeLost
 from weft.engines.local.fork_server import FOLLOW_UPS
+from weft.engines.real.kernels import compile_kernels
+from weft.engines.real.survival import CAME_IN, OUTLIVED
 
-SLOWLY = ("time.sleep(0.002)", "time.sleep(0.02)")
+HOSTS = (0, 0, 0, 1, 1)
+SLOWLY = ("time.sleep(0.002)", "time.sleep(0.2 if awaits_newcomer() else 0.02)")
 """So that newcomers come before the others have ended."""
 
 
@@ -33,6 +37,7 @@ def torch_is_imported() -> None:
     """Workers that are forked from this process begin at once, as those of a fork server do."""
     for name in ("torch", *FOLLOW_UPS["torch"]):
         import_module(name)
+    compile_kernels("fp16")
 
 
 def replaced(tmp_path: Path, script: str, deaths: str, **options: Any) -> tuple[Any, list[str]]:
@@ -63,7 +68,11 @@ DEATHS = {
 
 
 @pytest.mark.parametrize("deaths", DEATHS.values(), ids=DEATHS)
-@pytest.mark.parametrize(("script", "options"), [(TORCH, {}), (ARRAYS, {"collective": "ring"})], ids=["torch", "ring"])
+@pytest.mark.parametrize(
+    ("script", "options"),
+    [(TORCH, {}), (ARRAYS, {"collective": "ring"}), (TORCH, {"transport": "tcp"}), (TORCH, {"hosts": HOSTS})],
+    ids=["torch", "ring", "tcp", "hosts"],
+)
 def test_with_newcomers_every_sample_is_used_once_and_all_replicas_are_equal(
     script: str, deaths: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -89,6 +98,22 @@ def test_under_every_strategy_a_newcomer_takes_its_part_of_what_is_left(strategy
     check_used_once(tmp_path, outcome)
 
 
+OUTSIDE = """
+    for _ in range(40 if epoch == 0 else 0):  # no share is open, and the newcomer comes meanwhile
+        time.sleep(0.02)
+        worker.step({"w": np.zeros_like(w)}, samples=1)
+"""
+
+
+@pytest.mark.parametrize("strategy", ["allreduce", "asgd", "local_sgd(period=2)"])
+def test_a_newcomer_that_comes_between_two_shares_begins_with_the_next(strategy: str, tmp_path: Path) -> None:
+    script = ARRAYS.replace("    epochs.append", f"{OUTSIDE[1:]}    epochs.append")
+    outcome, told = replaced(tmp_path, script, "1:8:after", strategy=strategy)
+    assert "lost workers are not replaced" not in " ".join(told)
+    check_all_are_there(tmp_path, outcome, 1)
+    check_used_once(tmp_path, outcome)
+
+
 OPTIMIZERS = {
     "momentum": "torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)",
     "Adam": "torch.optim.Adam(model.parameters(), lr=0.1)",
@@ -97,13 +122,15 @@ OPTIMIZERS = {
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
-@pytest.mark.parametrize("options", [{}, {"collective": "ring"}], ids=["shared update", "each its own"])
+@pytest.mark.parametrize(
+    "options", [{}, {"collective": "ring"}, {"hosts": HOSTS}], ids=["shared update", "each its own", "of another host"]
+)
 def test_a_newcomer_goes_on_with_the_optimizer_s_state_of_the_others(
     optimizer: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
     script = TORCH.replace("torch.optim.SGD(model.parameters(), lr=1.0)", optimizer)
-    outcome, _ = replaced(tmp_path, script, "0:4:forward 2:6:after", **options)
-    check_all_are_there(tmp_path, outcome, 0, 2)
+    outcome, _ = replaced(tmp_path, script, "0:4:forward 3:6:after", **options)
+    check_all_are_there(tmp_path, outcome, 0, 3)
     for rank in range(NUM_WORKERS - 1):
         assert np.array_equal(last(tmp_path, rank), last(tmp_path, 4))
 
@@ -138,6 +165,25 @@ def test_a_scheduler_that_steps_with_every_batch_is_as_far_on_the_newcomer(
     assert len({(tmp_path / f"{rank}.lr").read_text() for rank in range(NUM_WORKERS)}) == 1
     for rank in range(NUM_WORKERS - 1):
         assert np.array_equal(last(tmp_path, rank), last(tmp_path, 4))
+
+
+def counting() -> str:
+    """A script whose model counts batches in a buffer, as BatchNorm does, and that tells how many in the end."""
+    buffer = 'model.register_buffer("num_batches", torch.zeros((), dtype=torch.long))\n'
+    script = TORCH.replace("torch.nn.init", f"{buffer}torch.nn.init", 1)
+    script = script.replace("    optimizer.zero_grad()\n", "    optimizer.zero_grad()\n    model.num_batches += 1\n", 1)
+    return script + (
+        'open(f"{sys.argv[1]}/{worker.rank}.counted", "w").write(f"{int(model.num_batches)} {worker.steps}")\n'
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"collective": "ring"}], ids=["shared update", "each its own"])
+def test_counters_of_batches_go_on_from_the_sponsors_on_the_newcomer(options: dict[str, Any], tmp_path: Path) -> None:
+    outcome, _ = replaced(tmp_path, counting(), "1:6:forward", **options)
+    check_all_are_there(tmp_path, outcome, 1)
+    counted = {(tmp_path / f"{rank}.counted").read_text() for rank in range(NUM_WORKERS)}
+    assert len(counted) == 1
+    assert len(set(counted.pop().split())) == 1
 
 
 TWICE = """
@@ -175,6 +221,34 @@ def test_a_scheduler_that_is_not_named_keeps_newcomers_out(tmp_path: Path) -> No
     assert len(outcome.workers) == NUM_WORKERS - 1
 
 
+def test_a_scheduler_of_the_script_s_own_that_is_not_named_keeps_newcomers_out(tmp_path: Path) -> None:
+    halves = "    optimizer.param_groups[0]['lr'] /= 2\n    epochs.append"
+    script = TORCH.replace("    epochs.append", halves)
+    outcome, told = replaced(tmp_path, script, "1:12:forward")
+    assert [(loss.worker, loss.replaced_s) for loss in outcome.losses] == [(1, None)]
+    assert any(f"lost workers are not replaced: {UNNAMED}" in text for text in told)
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    outcome, _ = replaced(beside, script.replace("\nlife = ", "\nworker.keep()\nlife = "), "1:12:forward")
+    check_all_are_there(beside, outcome, 1)
+
+
+STOPS_EARLY = (
+    "    epochs.append(parameters().copy())\n    seen['epochs'] += 1\n    if seen['epochs'] == 2:\n        break\n"
+)
+
+
+@pytest.mark.parametrize("keeps", [False, True], ids=["not named", "named"])
+@pytest.mark.parametrize("options", [{}, {"transport": "tcp"}], ids=["shm", "tcp"])
+def test_a_script_that_stops_early_ends_on_all_workers(keeps: bool, options: dict[str, Any], tmp_path: Path) -> None:
+    counts = "\nseen = {'epochs': 0}\n" + ("worker.keep(seen=seen)\n" if keeps else "") + "life = "
+    script = TORCH.replace("    epochs.append(parameters().copy())\n", STOPS_EARLY).replace("\nlife = ", counts)
+    outcome, _ = replaced(tmp_path, script, "1:12:forward", **options)
+    causes = [OUTLIVED] if not keeps else []
+    assert [loss.cause for loss in outcome.losses] == ["killed by signal 9 (SIGKILL)", *causes]
+    assert {status.step for status in outcome.workers} == {outcome.workers[0].step}
+
+
 def test_a_script_without_epochs_goes_on_without_the_lost_worker(tmp_path: Path) -> None:
     script = ARRAYS.replace(f"worker.epochs({NUM_EPOCHS})", f"range({NUM_EPOCHS})")
     outcome, told = replaced(tmp_path, script, "1:4:forward")
@@ -183,9 +257,10 @@ def test_a_script_without_epochs_goes_on_without_the_lost_worker(tmp_path: Path)
 
 
 def test_a_newcomer_whose_script_fails_is_told_and_the_others_go_on(tmp_path: Path) -> None:
-    script = ARRAYS.replace(
-        "worker = weft.join", "assert not os.path.exists(f'{sys.argv[1]}/0.lives'), 'begun before'\nworker = weft.join"
-    )
+    fails = "if os.path.exists(f'{sys.argv[1]}/0.lives'):\n    begin_life('late')\n    assert False, 'begun before'\n"
+    script = ARRAYS.replace("worker = weft.join", f"{fails}worker = weft.join")
+    late = "os.path.exists(f'{sys.argv[1]}/late.lives') and os.path.getsize(f'{sys.argv[1]}/late.lives') == 3"
+    script = script.replace("time.sleep(0.002)", f"time.sleep(0.02 if {late} else 0.2)")
     outcome, told = replaced(tmp_path, script, "1:4:forward")
     assert [status.rank for status in outcome.workers] == [0, 2, 3, 4]
     assert sum("could not be replaced" in text and "AssertionError" in text for text in told) == 3
@@ -193,9 +268,12 @@ def test_a_newcomer_whose_script_fails_is_told_and_the_others_go_on(tmp_path: Pa
     check_used_once(tmp_path, outcome)
 
 
+ONCE = "begin_life('early') == 1:\n    die()\n"
+
+
 def test_a_worker_that_dies_before_all_have_joined_is_started_again(tmp_path: Path) -> None:
-    begin = "if not os.path.exists(f'{sys.argv[1]}/died'):\n    open(f'{sys.argv[1]}/died', 'x').close()\n    die()\n"
-    outcome, told = replaced(tmp_path, ARRAYS.replace("worker = weft.join", f"{begin}worker = weft.join"), "")
+    begin = f"if {ONCE}worker = weft.join"
+    outcome, told = replaced(tmp_path, ARRAYS.replace("worker = weft.join", begin), "")
     assert outcome.losses == []
     assert sum("is started again before it had joined: killed by signal 9" in text for text in told) == 1
     for far in moved(tmp_path, 0):
@@ -217,12 +295,37 @@ def test_the_last_worker_s_death_ends_the_run_though_newcomers_are_starting(tmp_
 
 def test_chaos_strikes_newcomers_too(tmp_path: Path) -> None:
     outcome, told = replaced(tmp_path, ARRAYS, "", chaos=ChaosPlan(KILL, 0.2, 3))
-    assert sum("chaos" in text for text in told) == len(outcome.losses) >= 3
+    struck = [loss for loss in outcome.losses if loss.cause != CAME_IN]
+    assert sum("chaos" in text for text in told) == len(struck) >= 3
     ranks = [status.rank for status in outcome.workers]
     assert all((last(tmp_path, rank) < 0).all() for rank in ranks), "every sample was used"
     assert all(np.array_equal(last(tmp_path, rank), last(tmp_path, ranks[0])) for rank in ranks)
 
 
-def test_over_sockets_nobody_is_replaced_yet(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"run\.on_loss=replace does not go with --transport tcp yet"):
-        replaced(tmp_path, ARRAYS, "", transport="tcp")
+OVER_SOCKETS = ["allreduce", "gossip", "async_gossip", "ssp", "ps", "local_sgd(period=2)", "diloco(period=2)"]
+
+
+WIRES: dict[str, dict[str, Any]] = {
+    "tcp": {"transport": "tcp"},
+    "tcp, coded": {"transport": "tcp", "compress": "fp16"},
+    "hosts": {"hosts": HOSTS},
+}
+
+
+@pytest.mark.parametrize("options", WIRES.values(), ids=WIRES)
+@pytest.mark.parametrize("strategy", OVER_SOCKETS)
+def test_over_sockets_newcomers_are_connected_to_and_take_their_part(
+    strategy: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    script = ARRAYS.replace(SLOWLY[0], "time.sleep(0.05)")
+    outcome, _ = replaced(tmp_path, script, "3:4:forward", strategy=strategy, **options)
+    check_all_are_there(tmp_path, outcome, 3)
+    check_used_once(tmp_path, outcome)
+
+
+def test_over_sockets_a_worker_that_dies_before_it_has_connected_is_replaced(tmp_path: Path) -> None:
+    script = ARRAYS.replace("def parameters():", f"if worker.rank == 1 and {ONCE}\ndef parameters():", 1)
+    outcome, _ = replaced(tmp_path, script, "", transport="tcp")
+    check_all_are_there(tmp_path, outcome, 1)
+    for far in moved(tmp_path, 0):
+        check_each_once(far)

@@ -47,7 +47,7 @@ def mutated(raw: bytes, rng: Random) -> bytes:
 def knocks(rank: int, seed: int) -> list[bytes]:
     """What strangers say: bad openings, proofs without the secret, frames without a proof, half of everything."""
     rng = Random(seed)
-    hellos = [HELLO.pack(MAGIC, VERSION, caller, rank, nonce(rng)) for caller in range(NUM_WORKERS + 1)]
+    hellos = [HELLO.pack(MAGIC, VERSION, caller, rank, 0, nonce(rng)) for caller in range(NUM_WORKERS + 1)]
     frame = Header(0, 1, rank, 5, 0, (0, 0), 1.0, 8, 0, 320, 0).pack() + bytes(320)
     said = [b"", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", rng.randbytes(500), b"\x00" * 64, frame, frame[:40]]
     said += [hello + proof for hello in hellos for proof in (b"", bytes(PROOF_BYTES), nonce(rng), frame)]

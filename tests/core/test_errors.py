@@ -61,3 +61,5 @@ def test_the_nearest_known_name_is_suggested() -> None:
 def test_all_names_are_listed_when_none_is_near() -> None:
     assert did_you_mean("xyzzy", ["ssp", "allreduce"]) == "Known: allreduce, ssp."
     assert did_you_mean("xyzzy", []) == "None are known."
+    assert did_you_mean("xyzzy", ["ssp"], "Leave it out.") == "Leave it out."
+    assert did_you_mean("spp", ["ssp"], "Leave it out.") == "Did you mean 'ssp'?"

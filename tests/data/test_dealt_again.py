@@ -2,15 +2,16 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from math import inf
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.scripts.share_scripts import all_committed, scripts
 
-from weft.data.dealt_again import DealtAgain, Reached, Redealing, Result, ShareRound, ShareRounds
+from weft.data.dealt_again import DealtAgain, Result, ShareRound, ShareRounds
+from weft.data.share_records import Reached, Redealing
 
 
 def parts(*worker_parts: tuple[Sequence[int], int]) -> list[tuple[list[int], int]]:
@@ -140,43 +141,64 @@ def test_a_lost_workers_part_of_a_round_is_cut_into_a_round_for_those_who_are_le
     for worker in (0, 2):
         rounds[worker].take()
         assert rounds[worker].deal(Redealing({1: 1}, [0, 2])) == 0
-    assert parts(*rounds[0].parts()) == parts(([6, 7], 2), ([8], 1))
-    assert parts(*rounds[2].parts()) == parts(([10, 11], 2), ([9], 1))
+    assert parts(*rounds[0].parts()) == parts(([6, 7], 2), ([8, 9], 2))
+    assert parts(*rounds[2].parts()) == parts(([10, 11], 2), ([8, 8], 0))
 
 
-def test_with_fewer_samples_left_than_workers_the_others_stand_in_with_one_that_does_not_count() -> None:
-    one = ShareRound([7], [0, 2, 3])
-    assert [one.part(worker) for worker in (0, 2, 3)] == [([7], 0), ([7], 0), ([7], 1)]
+@pytest.mark.parametrize("batch_size", [1, 2, 3])
+@pytest.mark.parametrize("num_takers", range(1, 5))
+@pytest.mark.parametrize("num_left", range(1, 10))
+def test_of_what_is_dealt_again_nobody_gets_a_batch_of_one_and_every_sample_counts_once(
+    num_left: int, num_takers: int, batch_size: int
+) -> None:
+    takers, lost = list(range(num_takers)), num_takers
+    divided = []
+    for worker in takers:
+        rounds = ShareRounds(0, worker, [ShareRound(range(num_left), [lost])], None, batch_size)
+        assert rounds.deal(Redealing({lost: 0}, takers)) == 0
+        divided.append(rounds.parts())
+    assert len({len(each) for each in divided}) == 1, "all make the same number of steps"
+    dealt = [part for each in divided for part in each]
+    assert all(len(part.places) >= 2 for part in dealt)
+    assert Counter(place for part in dealt for place in part.places[: part.num_counted]) == Counter(range(num_left))
 
 
-def test_what_a_worker_stands_in_with_is_not_dealt_again() -> None:
+def test_with_fewer_than_two_samples_for_each_some_stand_in_and_a_single_one_is_given_twice() -> None:
+    one, three = ShareRound([7], [0, 2, 3]), ShareRound([7, 8, 9], [0, 2, 3])
+    assert [one.part(worker) for worker in (0, 2, 3)] == [([7, 7], 1), ([7, 7], 0), ([7, 7], 0)]
+    assert [three.part(worker) for worker in (0, 2, 3)] == [([7, 8, 9], 3), ([7, 7], 0), ([7, 7], 0)]
+
+
+def test_what_a_worker_stands_in_with_is_not_dealt_again_and_what_is_given_twice_is_dealt_once() -> None:
     rounds = share_rounds([(0, 3)], 3, None, 1)
     for worker in (0, 1):
         rounds[worker].take()
         rounds[worker].deal(Redealing({2: 0}, [0, 1]))
-    assert parts(*rounds[0].parts()) == parts(([2], 0))
-    assert parts(*rounds[1].parts()) == parts(([2], 1))
+    assert parts(*rounds[0].parts()) == parts(([2, 2], 1))
+    assert parts(*rounds[1].parts()) == parts(([2, 2], 0))
+    rounds[0].deal(Redealing({1: 1}, [0]))
+    assert parts(*rounds[0].parts()) == parts(([2, 2], 1)), "worker 1 only stood in"
     rounds[1].deal(Redealing({0: 1}, [1]))
-    assert parts(*rounds[1].parts()) == parts(([2], 1))
+    assert parts(*rounds[1].parts()) == parts(([2, 2], 0), ([2, 2], 1))
 
 
 def test_a_fixed_global_batch_is_the_size_of_new_rounds_too() -> None:
-    rounds = share_rounds([(0, 12), (12, 24), (24, 36)], 3, 12, 1)
+    rounds = share_rounds([(0, 12), (12, 24), (24, 36), (36, 48)], 3, 12, 1)
     for worker in (1, 2):
         rounds[worker].deal(Redealing({0: 0}, [1, 2]))
-        assert [len(part.places) for part in rounds[worker].parts()] == [4, 4, 4, 6]
+        assert [len(part.places) for part in rounds[worker].parts()] == [4, 4, 4, 4, 6, 2]
 
 
 def test_a_worker_that_takes_the_next_part_passes_over_rounds_that_are_not_its_own() -> None:
     rounds = share_rounds([(0, 3)], 3, None, 1)[0]
     rounds.deal(Redealing({2: 0}, [1]))
     rounds.deal(Redealing({1: 0}, [0]))
-    assert parts(*rounds.parts()) == parts(([0], 1), ([1], 1), ([2], 1))
+    assert parts(*rounds.parts()) == parts(([0], 1), ([1, 2], 2))
     rounds.take()
     assert rounds.num_taken == 1
     rounds.take()
     assert rounds.num_taken == 3, "the round of worker 1 alone comes between"
-    assert parts(*rounds.parts()) == parts(([2], 1))
+    assert rounds.parts() == []
 
 
 def test_shares_that_somebody_has_begun_keep_their_division_and_later_ones_have_that_of_the_members() -> None:
@@ -231,7 +253,7 @@ def test_a_share_ends_when_nothing_is_left_to_a_worker_after_all_is_dealt() -> N
     dealt = DealtAgain(0, 3, when_dealt, lambda reached: None)
     rounds = dealt.begin(6, 2, False, None)
     rounds.take()
-    assert parts(*dealt.more(rounds)) == parts(([4], 1)), "what worker 2 had taken came while this one looked"
+    assert parts(*dealt.more(rounds)) == parts(([4, 5], 2)), "what worker 2 had taken came while this one looked"
     assert dealt.reached() == Reached(1, {0: 0})
     rounds.take()
     assert dealt.more(rounds) == []
@@ -246,7 +268,7 @@ def test_what_only_the_lost_worker_had_begun_stays_committed() -> None:
     team[0].dealt.lose({1: Reached(2, {1: 1})}, members)
     team[0].dealt.end(team[0].rounds)
     team[0].begin(4, 1)
-    assert parts(*team[0].left) == parts(([0], 1), ([2], 1), ([3], 1)), "worker 1 had committed sample 1"
+    assert parts(*team[0].left) == parts(([0], 1), ([2], 1), ([3, 3], 1)), "worker 1 had committed sample 1"
 
 
 def test_samples_of_a_share_that_all_others_have_ended_are_counted_as_unused() -> None:
@@ -268,7 +290,7 @@ def test_those_lost_together_are_dealt_in_the_same_order_whoever_was_told_which_
         team[0].begin(8, 2)
         team[0].dealt.lose({rank: Reached(1, {0: 0}) for rank in order}, {rank: Reached(1, {0: 0}) for rank in (1, 0)})
         divided.append(parts(*team[0].left))
-    assert divided == [parts(([0, 1], 2), ([4], 1), ([6], 1))] * 2
+    assert divided == [parts(([0, 1], 2), ([4, 5], 2), ([6, 7], 2))] * 2
 
 
 def test_an_evaluation_inside_a_training_share_is_dealt_again_beside_it() -> None:
@@ -284,7 +306,7 @@ def test_an_evaluation_inside_a_training_share_is_dealt_again_beside_it() -> Non
     assert dealt.reached() == Reached(2, {0: 1, 1: 0})
     assert dealt.reached(is_reduced=True) == Reached(2, {0: 1, 1: 1})
     dealt.lose({1: dealt.reached()}, {0: dealt.reached()})
-    assert parts(*nested[0].parts()) == parts(([2], 1), ([1], 1), ([3], 1))
+    assert parts(*nested[0].parts()) == parts(([2], 1), ([1, 3], 2))
     assert parts(*team[0].left) == parts(([4, 5], 2), ([6, 7], 2))
     dealt.end(nested[0])
     assert dealt.reached() == Reached(2, {0: 1})
@@ -329,19 +351,44 @@ def test_of_two_views_of_a_worker_the_farther_has_all_that_either_knows_to_be_co
     assert farther.farther(one) == farther.farther(other) == farther
 
 
-reached_shares = st.integers(0, 5).flatmap(
-    lambda begun: st.builds(
-        Reached,
-        st.just(begun),
-        st.dictionaries(st.integers(0, begun - 1), st.integers(0, 9)) if begun else st.just({}),
-    )
-)
+def test_who_is_told_to_end_within_a_share_keeps_where_it_was_whatever_it_begins_afterwards() -> None:
+    (script,) = scripts(1).values()
+    script.begin(4, 1)
+    script.take()
+    script.commit()
+    assert script.dealt.to_keep == Reached(1, {0: 1})
+    script.dealt.cut()
+    script.dealt.end(script.rounds)
+    script.begin(4, 1)
+    script.dealt.cut()
+    script.dealt.end(script.rounds)
+    assert script.dealt.to_keep == Reached(1, {0: 1})
+    assert script.dealt.reached() == Reached(2, {})
 
 
-@given(one=reached_shares, other=reached_shares)
-def test_the_farther_of_two_has_in_each_share_the_larger_number_of_rounds(one: Reached, other: Reached) -> None:
-    def rounds(reached: Reached) -> list[float]:
-        known = [reached.committed(share) for share in range(7)]
-        return [inf if number is None else number for number in known]
+def test_handed_rounds_begin_behind_those_that_are_taken_already() -> None:
+    (script,) = scripts(1).values()
+    script.begin(4, 1)
+    made = ShareRounds.of(0, 0, replace(script.rounds.hand_over(), num_taken=3))
+    assert (made.num_taken, made.num_committed, parts(*made.parts())) == (3, 3, parts(([3], 1)))
 
-    assert rounds(one.farther(other)) == [max(pair) for pair in zip(rounds(one), rounds(other), strict=True)]
+
+def test_what_is_handed_over_stays_as_it_was_when_the_script_goes_on() -> None:
+    (script,) = scripts(1).values()
+    script.dealt.begin_epoch(0, 0)
+    script.dealt.lose({1: Reached(1, {0: 1})}, {0: script.dealt.reached()})
+    handed = script.dealt.hand_over()
+    script.begin(4, 1)
+    assert handed.to_come == {0: [Redealing({1: 1}, [0])]}
+
+
+def test_shares_that_all_have_ended_are_not_handed_over_for_ever() -> None:
+    script = scripts(3)[0].dealt
+    for epoch in range(6):
+        script.begin_epoch(0, epoch)
+        script.end(script.begin(6, 1, False, None))
+    script.begin(6, 1, False, None)  # the sixth share is this epoch's first: a newcomer begins with it
+    script.lose({2: Reached(7, {6: 0})}, {0: script.reached(), 1: Reached(4, {3: 1})})
+    assert sorted(script.hand_over().rounds) == [3, 4, 5, 6], "worker 1 is still in share 3"
+    script.welcome([2], {0: script.reached(), 1: Reached(7, {6: 0}), 2: Reached(5, {})}, 7)
+    assert sorted(script.hand_over().rounds) == [5, 6]

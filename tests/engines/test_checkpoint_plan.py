@@ -37,7 +37,7 @@ def test_only_the_very_same_run_has_nothing_left_to_do(tmp_path: Path) -> None:
     assert finished[0] is not None
     assert finished[1] is None
     assert nothing_left("runs/a", finished[0]) == (
-        "the run in 'runs/a' has finished (step 3, epoch 1 of 3 + 2 batches); there is nothing left to do. "
+        "the run in 'runs/a' has finished (step 3, 1 of 3 epochs and 2 batches); there is nothing left to do. "
         "Give another folder to train anew"
     )
 
@@ -45,8 +45,6 @@ def test_only_the_very_same_run_has_nothing_left_to_do(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"num_workers": 4}, "with 1 workers, but this one is with 4 workers"),
-        ({"strategy": "gossip"}, "under 'allreduce', but this one is under 'gossip'"),
         ({"seed": 7}, "with --seed 0, but this one is with --seed 7"),
         ({"global_batch": 7}, "with data.global_batch=None, but this one is with data.global_batch=7"),
     ],
@@ -59,6 +57,23 @@ def test_a_checkpoint_of_another_kind_of_run_is_refused(change: dict[str, object
         assert str(caught.value) == (
             f"the checkpoints in '{tmp_path}' are of a run {words}.\n  Run it as it was, or give another folder."
         )
+
+
+@pytest.mark.parametrize(
+    ("theirs", "mine", "words"),
+    [
+        (3, 1, "of 3 workers, and this run is of one worker: {}  Use -n 2 or more, or give another folder."),
+        (1, 3, "of one worker, and this run is of 3 workers: {}  Use -n 1, or give another folder."),
+    ],
+)
+def test_one_worker_and_several_do_not_fit_each_other_and_which_do_is_said(
+    theirs: int, mine: int, words: str, tmp_path: Path
+) -> None:
+    write_checkpoint(tmp_path, 3, num_workers=theirs)
+    with pytest.raises(ConfigError) as caught:
+        plan_checkpoints(tmp_path, facts(mine))
+    why = "a single worker reads its data in an order of its own.\n"
+    assert str(caught.value) == f"the checkpoints in '{tmp_path}' are {words.format(why)}"
 
 
 def test_a_script_is_known_again_by_its_text(tmp_path: Path) -> None:

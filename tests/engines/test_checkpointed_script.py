@@ -102,16 +102,19 @@ def test_a_signal_ends_the_step_and_the_same_command_goes_on_and_then_has_nothin
     whole = run_in_fork(tmp_path / "other")
     stopped = run(tmp_path, number)
     assert (stopped.code, stopped.out) == (0, ""), stopped.err
-    assert stopped.err == "weft: stopping after this step, with a checkpoint; once more to stop now\n"
+    assert stopped.err == (
+        "weft: stopping after this step, with a checkpoint; once more to stop now\n"
+        f"weft: stopped at step 14; the checkpoint is in '{tmp_path / 'runs'}', and the same command goes on\n"
+    )
     manifest = find_newest(tmp_path / "runs").manifest
     assert manifest is not None
-    assert (manifest.place, manifest.is_finished) == ("step 14, epoch 1 of 3 + 4 batches", False)
+    assert (manifest.place, manifest.is_finished) == ("step 14, 1 of 3 epochs and 4 batches", False)
     resumed = run(tmp_path)
     assert (resumed.code, resumed.out) == (0, whole.out)
     assert "goes on from the checkpoint of step 14" in resumed.err
     again = run(tmp_path)
     assert (again.code, again.out) == (0, "")
-    assert "has finished (step 30, epoch 3 of 3); there is nothing left to do" in again.err
+    assert "has finished (step 30, 3 of 3 epochs); there is nothing left to do" in again.err
 
 
 def test_without_the_variable_there_is_no_such_seat(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,7 +174,7 @@ def test_what_no_peer_has_sent_waits_while_closed_and_counts_when_it_is_sent() -
     mailbox.tell(0, 2, b"for one that is lost")
     world.settle()
     assert (notes, mailbox.sent) == ([], {})
-    mailbox.open_again({0: world.stores[0]})
+    mailbox.open_again({0: world.stores[0]}, 1)
     world.settle()
     assert (notes, mailbox.sent) == ([b"for a member"], {1: 1})
     assert not world.posts[2].transport.waiting
@@ -210,7 +210,7 @@ def test_of_kept_frames_only_those_before_the_cut_are_handed_over_and_the_rest_i
     world.posts[1].tell(1, 2, b"3")
     mailbox.poll()
     assert mailbox.take_up_to({0: 1, 1: 4})
-    mailbox.open_again({2: world.stores[2]})
+    mailbox.open_again({2: world.stores[2]}, 1)
     assert mailbox.poll()
     assert notes[4:] == [(1, b"3"), (0, b"1"), (0, b"2")]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 from support.network.changing import Changing, changed, joined, word
 from support.peers.puppets import Puppet
 
@@ -351,3 +352,48 @@ def test_a_newcomer_can_be_lost_and_replaced_again() -> None:
         run.send(2, Send(1, "word", view + 100, 0))
         run.go_on_without(2)
         assert run.seen(1)[-1] == changed(view + 1, [0, 1], 2)
+
+
+def test_a_newcomer_fetches_nothing_from_those_who_are_lost() -> None:
+    run = Changing(4)
+    run.go_on_without(2)
+    run.go_on_without(3)
+    run.freeze_with(2)
+    run.hear(0, 1, 2)
+    run.progress(0, 1, 2)
+    mailbox = run.drivers[2]._mailbox
+    assert mailbox.living([0, 1, 2, 3]) == [0, 1, 2]
+    waited: list[bool] = []
+    mailbox.fetch(2, [(3, 0)], lambda done: waited.append(done()))
+    assert waited == [True]
+
+
+def test_newcomers_that_use_sockets_are_connected_to_before_a_process_says_that_it_is_frozen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run, story = Changing(3), list[object]()
+    run.go_on_without(2)
+
+    def reconnect(ports: dict[int, int], view: int) -> list[int]:
+        story.append(("reconnect", ports, view))
+        return [2]
+
+    driver = run.drivers[0]
+    monkeypatch.setattr(run.world.posts[0].transport, "reconnect", reconnect)
+    driver.view_change.on_unreached = lambda newcomers: story.append(("unreached", newcomers))
+    driver.view_change.on_frozen = lambda order, sent: story.append("frozen")
+    driver.view_change.freeze(Freeze(2, [], [2], {2: 4711}))
+    assert story == [("reconnect", {2: 4711}, 2), ("unreached", [2]), "frozen"]
+
+
+def test_a_newcomer_connects_to_the_others_of_its_view_before_its_peers_are_told_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run, met = Changing(3), list[object]()
+    run.go_on_without(2)
+    run.freeze_with(2)
+    monkeypatch.setattr(
+        run.world.posts[2].transport, "reconnect", lambda *told: met.append((*told, len(run.seen(2)))) or []
+    )
+    run.drivers[2].view_change.enter(ViewTold(2, [0, 1, 2], [0, 1, 2], {}, "joined", [2], [0, 1, 2], {1: 1, 2: 2}))
+    assert met == [({1: 1, 2: 2}, 2, 0)]

@@ -13,7 +13,7 @@ from weft.core.errors import Deadlock
 from weft.core.events import GradientReady, StepFinished
 from weft.core.rules import SGD
 from weft.core.script_state import IN_STEP
-from weft.data.dealt_again import Reached
+from weft.data.share_records import Reached
 from weft.engines.real.hops import hops_between
 from weft.runtime.building import build
 from weft.runtime.connections import SHM, Connections

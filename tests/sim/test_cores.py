@@ -41,3 +41,15 @@ def test_hosts_do_not_share_their_cores_with_each_other() -> None:
 
 def test_work_that_takes_no_time_is_done_at_once() -> None:
     assert finished(1, [(0, 10, 0)]) == {0: 10}
+
+
+def test_what_the_dead_ran_is_never_done_and_the_others_have_their_core() -> None:
+    kernel = Kernel()
+    cores = Cores(kernel, (0, 0), 1)
+    times: dict[int, int] = {}
+    for worker in (0, 1):
+        cores.run(worker, 100, lambda worker: times.update({worker: kernel.now_ns}), (worker,))
+    kernel.at(100, cores.drop, (0,))
+    kernel.at(120, cores.drop, (0,))  # again: there is nothing left to drop
+    kernel.run()
+    assert times == {1: 150}, "half of a core until 100, then all of it"

@@ -88,3 +88,11 @@ def test_the_final_numbers_are_the_last_reported_of_each_name() -> None:
         {"epoch": 1, "virtual_s": 2.0, "loss": 1.0, "consensus": None},
     ]
     assert facts.final == {"loss": 1.0, "accuracy": 0.5}
+
+
+def test_samples_per_second_are_those_of_finished_steps() -> None:
+    facts = Facts(2)
+    assert facts.samples_per_s == 0.0
+    facts.step(0, 1.0, 6.0, None)
+    facts.finished_s = [1.5, 2.0]
+    assert facts.samples_per_s == 3.0

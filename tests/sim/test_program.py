@@ -93,3 +93,12 @@ def test_a_ghost_that_shares_ends_with_its_last_step_though_shares_go_on() -> No
     asked = [program.resume() for _ in range(9)]
     assert [request for request in asked if isinstance(request, StepDone)] == [StepDone(s, None) for s in (3, 4, 3)]
     assert asked[-2:] == [ReportDone(1, {}), None]
+
+
+def test_a_newcomers_ghost_begins_anew_where_the_run_is() -> None:
+    program = GhostProgram([8, 5], num_steps=3)
+    program.resume()
+    again = program.again()
+    again.begin_at(1)
+    assert [again.resume() for _ in range(3)] == [BackwardDone(5), StepDone(5, None), ReportDone(0, {})]
+    assert program.resume() == StepDone(8, None), "the one before it goes on by itself"

@@ -170,7 +170,7 @@ def test_saving_is_handed_on_and_takes_no_time() -> None:
 
     class Saving(GhostProgram):
         @staticmethod
-        def _run(step_samples: object, num_steps: int) -> Generator[Request, None, None]:
+        def _run(step_samples: object, num_steps: int, first: int) -> Generator[Request, None, None]:
             yield SaveAsked("model", "best")
 
     facts = ghosts(programs=[Saving([], 0)], reports=Saved()).run()

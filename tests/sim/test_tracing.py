@@ -11,7 +11,8 @@ from weft.config.cluster import load_cluster
 from weft.config.registry import STRATEGIES
 from weft.engines.simulated.job import SimulatedJob
 from weft.engines.simulated.outcome import Outcome
-from weft.engines.simulated.runner import SimulationObserver, simulate, simulate_dry
+from weft.engines.simulated.runner import simulate, simulate_dry
+from weft.engines.simulated.world_run import SimulationObserver
 from weft.observe.logs.trace import write_trace
 
 NUM_WORKERS = 4

@@ -155,6 +155,17 @@ def test_a_newcomer_has_no_stretch_of_the_shared_parameters_yet_and_takes_them_a
     assert (memory.master[0] == 5.0).all()
 
 
+@pytest.mark.parametrize("shares_params", [True, False])
+def test_a_newcomer_does_not_find_its_predecessor_s_gradients(arenas: list[Arena], shares_params: bool) -> None:
+    before = arenas[1].replica_memory(shares_params=shares_params).given
+    for gradient in before:
+        gradient[:] = np.nan
+    arenas[0].array("given.0", 0)[:] = 7.0
+    after = arenas[1].replica_memory(shares_params=shares_params, is_new=True).given
+    assert all((gradient == 0).all() for gradient in after)
+    assert (arenas[0].array("given.0", 0) == 7.0).all(), "others' stay as they are"
+
+
 def test_a_newcomer_with_parameters_of_its_own_does_not_find_the_runs_in_them(arenas: list[Arena]) -> None:
     memory = arenas[1].replica_memory(shares_params=False, is_new=True)
     assert (memory.is_under_way, memory.spans) == (False, None)

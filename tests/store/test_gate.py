@@ -43,7 +43,7 @@ def test_of_a_reduced_gradient_the_bad_buckets_weigh_nothing_and_the_step_is_tol
     assert [bench.gate.weigh(7, bucket, 32.0) for bucket in (B, A)] == [32.0, 0.0]
     bench.take(np.inf, np.nan)
     assert [bench.gate.weigh(7, bucket, 32.0) for bucket in (B, A)] == [0.0, 0.0]
-    assert bench.told == [LeftOut(7, "the gradient of 'a'", 1)]
+    assert bench.told == [LeftOut(7, "the gradient of 'a'", 1, 7)]
     assert bench.gate.finish(7, 32.0, np.nan) == (32.0, None)
     bench.gate.end()
     bench.gate.begin()
@@ -52,7 +52,7 @@ def test_of_a_reduced_gradient_the_bad_buckets_weigh_nothing_and_the_step_is_tol
     assert bench.gate.finish(8, 32.0, 0.5) == (32.0, 0.5)
     bench.take(b=np.inf)
     assert bench.gate.weigh(9, B, 32.0) == 0.0
-    assert bench.told[1:] == [LeftOut(9, "the gradient of 'b'", 2)]
+    assert bench.told[1:] == [LeftOut(9, "the gradient of 'b'", 2, 9)]
 
 
 def test_what_the_script_sees_of_a_reduced_gradient_stays_as_it_was() -> None:
@@ -80,7 +80,7 @@ def test_a_gradient_of_the_workers_own_is_looked_at_when_its_step_is_finished_an
     assert bench.told == [], "a script that skips the step has seen to it itself"
     assert bench.gate.finish(3, 4.0, np.nan) == (0.0, None)
     assert bench.gradients() == [[0.0, 0.0], [0.0, 0.0]]
-    assert bench.told == [LeftOut(3, "the gradient of 'a'", 1)]
+    assert bench.told == [LeftOut(3, "the gradient of 'a'", 1, 3)]
     bench.take()
     assert bench.gate.finish(4, 4.0, 0.5) == (4.0, 0.5)
     assert bench.gradients() == [[1.0, 1.0], [1.0, 1.0]]
@@ -93,7 +93,7 @@ def test_parameters_that_are_not_finite_are_named_and_refused_where_others_would
         bench.take(b=np.nan)
         bench.gate.weigh(3, B, 1.0)
         bench.gate.finish(3, 1.0, None)
-        assert bench.told == [LeftOut(3, "parameter 'b'", 1)]
+        assert bench.told == [LeftOut(3, "parameter 'b'", 1, 3)]
     bench = Bench(Gossip())
     bench.replica.array(PARAMS, B)[1] = np.inf
     bench.take(b=np.nan)
@@ -136,3 +136,24 @@ def test_means_that_the_bad_forward_has_spoilt_are_those_of_the_step_before_agai
         seen = norm.running_mean.clone()
     assert seen.isfinite().all()
     assert seen.any()
+
+
+def test_steps_in_a_row_are_counted_from_the_first_and_a_step_that_is_made_again_counts_once() -> None:
+    bench = Bench(AllReduce())
+    for step in (2, 5, 6, 6, 7, 9):
+        bench.take(a=np.nan)
+        bench.gate.begin()
+        bench.gate.weigh(step, A, 32.0)
+    assert [(told.first, told.step) for told in bench.told] == [(2, 2), (5, 5), (5, 6), (5, 7), (9, 9)]
+    assert [told.num_in_a_row for told in bench.told] == [1, 1, 2, 3, 1]
+
+
+@pytest.mark.parametrize("strategy", [AllReduce(), Gossip()])
+def test_a_spoilt_gradient_is_left_out(strategy: Strategy) -> None:
+    bench = Bench(strategy)
+    bench.take()
+    bench.gate.begin(is_spoilt=True)
+    for bucket in (A, B):
+        bench.gate.weigh(3, bucket, 32.0)
+    bench.gate.finish(3, 32.0, 0.5)
+    assert bench.told == [LeftOut(3, "the gradient of 'a'", 1, 3)]

@@ -44,3 +44,14 @@ def test_what_takes_longest_is_given_first() -> None:
 def test_what_is_said_to_take_long_is_there() -> None:
     assert [place for place in SECONDS if not (TESTS / place).exists()] == []
     assert [group for group in GROUPS if group not in SECONDS] == []
+
+
+def test_a_test_that_ends_its_process_fails_once_and_the_rest_of_its_file_goes_to_the_next() -> None:
+    made = scheduler()
+    node, other = Node(), Node()
+    file = "core/test_graph.py"
+    made.assigned_work[node] = {file: {"passed": True, "hung": False, "after it": False}}
+    assert made.remove_node(node) == "hung"
+    assert made.workqueue == {file: {"passed": True, "hung": True, "after it": False}}
+    made.assigned_work[other] = {file: {"passed": True, "hung": True}}
+    assert made.remove_node(other) is None, "a process that has nothing left has not ended by a test"

@@ -25,7 +25,7 @@ def answering(listener: socket.socket, secret: bytes) -> Thread:
         with selectors.DefaultSelector() as selector:
             door = Door(
                 listener,
-                lambda certified: answer(HEAD, lambda rank: None, secret, token_bytes(NONCE_BYTES)),
+                lambda certified: answer(HEAD, lambda rank, view: None, secret, token_bytes(NONCE_BYTES)),
                 None,
                 selector,
                 monotonic,

@@ -12,10 +12,11 @@ from support.network.meshes import SECRET, SMALL, Mesh, exchange, frame, polled_
 
 from weft.transports.certificates import Authority, contexts
 from weft.transports.door import HANDSHAKE_S_MAX, PENDING_MAX, Door
+from weft.transports.frames import VERSION
 from weft.transports.handshake import HELLO, MAGIC, Candidate, Steps, answer, call
 
 NONCE = b"n" * 32
-HELLO_OF_1 = HELLO.pack(MAGIC, 1, 1, 0, NONCE)
+HELLO_OF_1 = HELLO.pack(MAGIC, VERSION, 1, 0, 0, NONCE)
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ class Knockers:
         self.let_in: list[socket.socket] = []
 
     def _begin(self, certified: int | None) -> Steps:
-        return answer(0, lambda rank: None, SECRET, bytes(32))
+        return answer(0, lambda rank, view: None, SECRET, bytes(32))
 
     def knock(self) -> socket.socket:
         sock = socket.create_connection(self.listener.getsockname())

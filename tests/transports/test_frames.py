@@ -102,7 +102,7 @@ def test_a_coded_body_that_cannot_be_is_refused_from_its_header(
     ("raw", "message"),
     [
         (forged(0, b"HTTP"), "a frame begins with b'HTTP', not b'WEFT': not one of Weft's."),
-        (forged(4, b"\x02"), "a frame is of version 2, but this is version 1."),
+        (forged(4, b"\x03"), "a frame is of version 3, but this is version 2."),
         (WHOLE.pack()[:-4] + bytes(4), "a frame's header does not match its checksum."),
     ],
     ids=["magic", "version", "checksum"],

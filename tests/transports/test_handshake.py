@@ -23,7 +23,7 @@ NONCE_A, NONCE_B, NONCE_C = b"a" * 32, b"b" * 32, b"c" * 32
 WRONG_PROOF = "wrong proof: its secret is not this job's, or an old conversation was replayed."
 
 
-def nothing_against(rank: int) -> None:
+def nothing_against(rank: int, view: int) -> None:
     return None
 
 
@@ -51,13 +51,13 @@ def test_two_who_know_the_secret_learn_each_others_rank() -> None:
     assert (called, answered) == (1, 3)
 
 
-def test_a_proof_covers_role_version_ranks_and_both_nonces() -> None:
+def test_a_proof_covers_role_version_ranks_view_and_both_nonces() -> None:
     _, _, (hello, challenge, proof, last) = converse(
-        call(3, 1, SECRET, NONCE_A), answer(1, nothing_against, SECRET, NONCE_B)
+        call(3, 1, SECRET, NONCE_A, view=7), answer(1, nothing_against, SECRET, NONCE_B)
     )
-    assert hello == b"WEFTHAND" + pack("<BII", 1, 3, 1) + NONCE_A
-    assert challenge == b"WEFTHAND\x01" + NONCE_B
-    covered = pack("<BII", 1, 3, 1) + NONCE_A + NONCE_B
+    assert hello == b"WEFTHAND" + pack("<BIIQ", 2, 3, 1, 7) + NONCE_A
+    assert challenge == b"WEFTHAND\x02" + NONCE_B
+    covered = pack("<BIIQ", 2, 3, 1, 7) + NONCE_A + NONCE_B
     assert proof == hmac.digest(SECRET, b"caller\0\0" + covered, "sha256")
     assert last == hmac.digest(SECRET, b"answerer" + covered, "sha256")
 
@@ -76,7 +76,7 @@ def test_a_caller_with_another_secret_is_refused() -> None:
 def test_an_answerer_with_another_secret_is_refused() -> None:
     caller = call(1, 0, SECRET, NONCE_A)
     next(caller)
-    caller.send(CHALLENGE.pack(MAGIC, 1, NONCE_B))
+    caller.send(CHALLENGE.pack(MAGIC, 2, NONCE_B))
     with pytest.raises(HandshakeRefused) as refused:
         caller.send(bytes(32))
     assert str(refused.value) == WRONG_PROOF
@@ -95,7 +95,7 @@ def test_a_replayed_conversation_is_refused_because_the_nonce_is_new() -> None:
 def test_a_callers_own_proof_thrown_back_at_it_is_refused() -> None:
     caller = call(1, 0, SECRET, NONCE_A)
     next(caller)
-    proof, _ = caller.send(CHALLENGE.pack(MAGIC, 1, NONCE_A))
+    proof, _ = caller.send(CHALLENGE.pack(MAGIC, 2, NONCE_A))
     with pytest.raises(HandshakeRefused) as refused:
         caller.send(proof)
     assert str(refused.value) == WRONG_PROOF
@@ -105,11 +105,11 @@ def test_a_callers_own_proof_thrown_back_at_it_is_refused() -> None:
     ("hello", "message"),
     [
         (
-            HELLO.pack(b"GET / HT", 1, 1, 0, NONCE_A),
+            HELLO.pack(b"GET / HT", 2, 1, 0, 0, NONCE_A),
             "wrong magic: it begins with b'GET / HT', not b'WEFTHAND': not one of Weft's.",
         ),
-        (HELLO.pack(MAGIC, 2, 1, 0, NONCE_A), "wrong version: it speaks version 2, but this is version 1."),
-        (HELLO.pack(MAGIC, 1, 1, 5, NONCE_A), "wrong rank: it looks for rank 5, but this is rank 0."),
+        (HELLO.pack(MAGIC, 3, 1, 0, 0, NONCE_A), "wrong version: it speaks version 3, but this is version 2."),
+        (HELLO.pack(MAGIC, 2, 1, 5, 0, NONCE_A), "wrong rank: it looks for rank 5, but this is rank 0."),
     ],
 )
 def test_a_hello_that_is_not_meant_for_this_process_is_refused(hello: bytes, message: str) -> None:
@@ -125,11 +125,11 @@ def test_a_challenge_of_another_version_is_refused() -> None:
     next(caller)
     with pytest.raises(HandshakeRefused) as refused:
         caller.send(CHALLENGE.pack(MAGIC, 7, NONCE_B))
-    assert str(refused.value) == "wrong version: it speaks version 7, but this is version 1."
+    assert str(refused.value) == "wrong version: it speaks version 7, but this is version 2."
 
 
 def test_a_rank_that_is_not_awaited_is_refused_only_after_its_proof() -> None:
-    caller, answerer = call(1, 0, SECRET, NONCE_A), answer(0, lambda rank: "duplicate rank", SECRET, NONCE_B)
+    caller, answerer = call(1, 0, SECRET, NONCE_A), answer(0, lambda rank, view: "duplicate rank", SECRET, NONCE_B)
     hello, _ = next(caller)
     next(answerer)
     challenge, _ = answerer.send(hello)

@@ -1,6 +1,6 @@
 """Rings to this host, sockets to the others: one transport."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.transports.frames import Header
@@ -32,6 +32,9 @@ class Half:
 
     def forget(self, lost: Sequence[int]) -> None:
         self.forgotten = list(lost)
+
+    def reconnect(self, newcomers: Mapping[int, int], view: int) -> list[int]:
+        return [self.number, *newcomers, view]
 
     def outbox_bytes(self, to: int | None = None) -> int:
         return self.number if to is None else 100 * self.number + to
@@ -65,11 +68,16 @@ def test_what_waits_for_lost_processes_is_forgotten_by_the_half_that_has_it() ->
     assert (rings.forgotten, sockets.forgotten) == ([1], [1])
 
 
+def test_newcomers_are_connected_to_by_the_sockets_and_the_rings_of_a_host_stay() -> None:
+    _, _, mixed = halves()
+    assert mixed.reconnect({5: 4711, 7: 4712}, 3) == [2, 5, 7, 3]
+
+
 def test_frames_of_both_are_handed_over_and_counted() -> None:
     _, _, mixed = halves()
     taken: list[Frame] = []
     assert mixed.poll(taken.append) == 3
-    assert taken == [FRAME, FRAME]
+    assert taken == [FRAME._replace(sender=5), FRAME], "the rings' sender is a local rank"
 
 
 def test_what_waits_is_known_for_each_and_for_all() -> None:

@@ -194,7 +194,7 @@ GOOD = Header(1, 1, 0, 0, 0, (0, 0), 1.0, 4, 0, 40, 0)
     ("raw", "message"),
     [
         (b"\0" * 64, "a frame begins with b'\\x00\\x00\\x00\\x00', not b'WEFT': not one of Weft's."),
-        (b"WEFT\x09" + bytes(59), "a frame is of version 9, but this is version 1."),
+        (b"WEFT\x09" + bytes(59), "a frame is of version 9, but this is version 2."),
         (GOOD.pack()[:-4] + bytes(4), "a frame's header does not match its checksum."),
         (GOOD._replace(body_bytes=99).pack(), "a frame announces 99 bytes for bucket 0, but its part 0 of 0 has 40."),
         (GOOD._replace(itemsize=2).pack(), "a frame has numbers of 2 bytes for bucket 0, which has those of 4."),
@@ -285,7 +285,7 @@ def test_an_answer_without_a_proof_is_not_believed() -> None:
         listeners[0].setblocking(True)
         sock, _ = listeners[0].accept()
         with sock:
-            sock.sendall(b"WEFTHAND\x01" + bytes(64))
+            sock.sendall(b"WEFTHAND\x02" + bytes(64))
             while sock.recv(1):
                 pass
 
@@ -376,7 +376,7 @@ def test_only_those_that_have_no_better_way_are_connected_and_others_are_refused
         assert [sorted(transport._links) for transport in transports] == [[2], [2], [0, 1]]
         with pytest.raises(NodeLost, match="there is no connection to it"):
             transports[0].send(1, *frame(0, 1))
-        assert transports[0]._objection(None, 1) == "wrong rank"
+        assert transports[0]._objection(None, 1, 0) == "wrong rank"
     finally:
         for transport in transports:
             transport.abort()

@@ -188,7 +188,7 @@ class ArrayReplica:
             return
         memory = allocate(self.buckets)
         for bucket, (before, array) in enumerate(zip(self._flat[PARAMS], memory.params, strict=True)):
-            if not memory.is_under_way:
+            if not (memory.is_under_way and self.buckets[bucket].trainable):
                 array[:] = before
             for name, piece in self._split(bucket, array):
                 self._arrays[name] = piece
@@ -277,12 +277,12 @@ class ArrayWorker(StreamWorker):
                 array[...] = theirs if np.array_equal(array, given) else array + (theirs - given)
                 given[...] = theirs
 
-    def hand_over_optimizer(self, *, with_state: bool) -> Any:
+    def hand_over_own(self, *, with_state: bool) -> Any:
         return self._replica.optimizer_state(with_state=with_state)
 
-    def arrive(self, step: int, num_samples: float, optimizer: Any) -> None:
-        super().arrive(step, num_samples, optimizer)
-        for mine, theirs in zip(self._replica.optimizer_state(), optimizer, strict=False):
+    def arrive(self, step: int, own: Any) -> None:
+        super().arrive(step, own)
+        for mine, theirs in zip(self._replica.optimizer_state(), own, strict=False):
             mine.update(theirs)
         self._refresh()
 

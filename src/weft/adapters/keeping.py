@@ -14,13 +14,11 @@ with the random numbers that it began with, and the last of these batches must b
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from weft.adapters.first_item import digest_of_item
-from weft.checkpoints.forms import NotPlain, Packing, unpack
-from weft.checkpoints.manifest import Manifest, versions
+from weft.adapters.kept_parts import Framework, check_fits, load_kept, packed, restoring, unpacked
 from weft.checkpoints.taking import Checkpoints
-from weft.checkpoints.tensor_file import TensorBytes
 from weft.checkpoints.writing import Position
 from weft.core.errors import CheckpointError, ConfigError, IllegalCall
 from weft.core.script_state import BEFORE_TRAINING
@@ -30,39 +28,6 @@ if TYPE_CHECKING:
 
 NUM_ELEMENTS_MAX = 1024
 """Elements of each array of a batch that go into its digest."""
-SAME_VERSIONS = ("weft", "torch")
-
-
-class Framework(Protocol):
-    """What a framework knows of a script's model, optimizers and random numbers."""
-
-    def as_tensor(self, value: Any) -> TensorBytes | None: ...
-
-    def to_tensor(self, tensor: TensorBytes) -> Any: ...
-
-    def layout(self) -> list[str]: ...
-
-    def check_finite(self) -> None:
-        """Raise CheckpointError for a model that is not fit to be kept."""
-        ...
-
-    def state(self) -> dict[str, Any]: ...
-
-    def load(self, state: Mapping[str, Any]) -> None: ...
-
-    def random(self, data: Any) -> Any:
-        """The states of all random numbers, and of generators with which `data` is read."""
-        ...
-
-    def set_random(self, state: Any, data: Any) -> None: ...
-
-    def generators(self, data: Any) -> list[Any]:
-        """The states of the generators with which `data` is read."""
-        ...
-
-    def set_generators(self, states: list[Any], data: Any, already: set[int]) -> None:
-        """Set those generators, but for the ones that are in `already`, by their ids; add them."""
-        ...
 
 
 class Keeping:
@@ -98,7 +63,7 @@ class Keeping:
         if self._num_epochs is not None:
             raise ConfigError("worker.keep was called after worker.epochs.\n  Call it before the training loop.")
         self._kept.update(objects)
-        self._pack({"kept": {name: each.state_dict() for name, each in objects.items()}})
+        packed({"kept": {name: each.state_dict() for name, each in objects.items()}}, self._framework)
 
     def begin(self, num_epochs: int) -> int:
         """`worker.epochs` begins: restore everything; the epoch to begin with."""
@@ -111,50 +76,24 @@ class Keeping:
         stored = self._checkpoints.stored()
         if stored is None:
             return 0
-        manifest, part, own, first = stored
-        self._check(manifest)
+        manifest, tensors = stored
+        part = manifest.workers[0]
+        check_fits(manifest, self._framework)
         worker, seat = self._worker, self._worker._seat
         if not seat.is_plain and seat.script.at not in BEFORE_TRAINING:
             raise IllegalCall(
                 "the script reported or saved before worker.epochs, so that its checkpoint cannot be restored.\n"
                 "  Report and save in the loop over worker.epochs, or after it."
             )
-        try:
-            mine = unpack(part.state, own, self._framework.to_tensor)
-            whole = mine if part.rank == 0 else unpack(manifest.workers[0].state, first, self._framework.to_tensor)
-        except (KeyError, ValueError, StopIteration) as error:
-            raise CheckpointError(f"the checkpoint refers to what it has not: {error}.\n  Use an older one.") from error
-        self._framework.load(whole)
-        self._load_kept(mine["kept"])
-        worker.resume_at(manifest.step, part.num_samples)
-        self._stored, self._num_skipped, self._generators = mine, part.num_batches, mine["generators"]
+        mine = unpacked(part, tensors, self._framework)
+        with restoring():
+            self._framework.load(mine["model"], mine["optimizers"])
+            load_kept(self._kept, mine["kept"])
+            self._stored, self._num_skipped, self._generators = mine, part.num_batches, mine["generators"]
+        worker.go_on_from(manifest.step, part.num_samples)
         if seat.rank == 0:
             self._checkpoints.tell(f"goes on from the checkpoint of {manifest.place}")
         return part.epoch
-
-    def _check(self, manifest: Manifest) -> None:
-        for line, mine in _differing(manifest.layout, self._framework.layout()):
-            raise CheckpointError(
-                f"the checkpoint has {line or 'nothing'} where the script's model has {mine or 'nothing'}.\n"
-                "  Use the model that it was made of, or another folder."
-            )
-        now = versions()
-        for name in SAME_VERSIONS:
-            if manifest.versions.get(name) != now.get(name):
-                raise CheckpointError(
-                    f"the checkpoint was made with {name} {manifest.versions.get(name)}, but this is {now.get(name)}.\n"
-                    "  Install that version, or use another folder."
-                )
-
-    def _load_kept(self, kept: Mapping[str, Any]) -> None:
-        if kept.keys() != self._kept.keys():
-            odd = min(kept.keys() ^ self._kept.keys())
-            where = "the checkpoint has, but the script does not keep" if odd in kept else "the checkpoint has not"
-            raise CheckpointError(
-                f"'{odd}' {where}.\n  Keep the same objects: worker.keep({', '.join(f'{n}=...' for n in kept)})."
-            )
-        for name, state in kept.items():
-            self._kept[name].load_state_dict(state)
 
     def begin_epoch(self) -> None:
         self._num_shares, self._was_cut = 0, False
@@ -258,6 +197,8 @@ class Keeping:
                     f"step {self._worker.steps} is no place for a checkpoint; the last one is of step "
                     f"{self._checkpoints.last_step or 0}"
                 )
+            else:
+                self._checkpoints.tell_stopped()
             raise SystemExit(0)
 
     def _take(self, position: Position) -> None:
@@ -267,29 +208,20 @@ class Keeping:
         except CheckpointError as error:
             self._checkpoints.refuse(worker.steps, error)
             return
+        if why := framework.unnamed(self._kept.values()) or worker.rates.unnamed():
+            self._checkpoints.refuse(worker.steps, CheckpointError(why))
+            return
         share = {"began": self._began, "last": self._last, "digest": self._digest} if position.num_batches else None
         state = {
             "random": framework.random(self._data if position.num_batches else None),
             "share": share,
             "generators": [framework.generators(data) for data in self._shared],
             "kept": {name: each.state_dict() for name, each in self._kept.items()},
+            "model": framework.model(),
+            "optimizers": framework.optimizers(),
         }
-        if worker.rank == 0:
-            state.update(framework.state())
-        packing, form = self._pack(state)
-        self._checkpoints.take(
-            worker.steps, position, form, packing.tensors, self._num_epochs, list(framework.layout())
-        )
-
-    def _pack(self, state: dict[str, Any]) -> tuple[Packing, Any]:
-        packing = Packing(self._framework.as_tensor)
-        try:
-            return packing, packing.pack(state, "")
-        except NotPlain as error:
-            raise ConfigError(
-                f"{error}, which a checkpoint cannot hold.\n"
-                "  Keep objects whose state_dict has tensors, arrays, numbers, strings, lists and dicts only."
-            ) from error
+        form, tensors = packed(state, framework)
+        self._checkpoints.take(worker.steps, position, form, tensors, self._num_epochs, list(framework.layout()))
 
     def _end(self, was_stopped: bool) -> None:
         """The script has ended in order."""
@@ -299,10 +231,3 @@ class Keeping:
             self._take(Position(self._num_epochs, 0, self._worker._last_samples))
         if self._checkpoints.last_step == self._worker.steps:
             self._checkpoints.finish()
-
-
-def _differing(theirs: list[str], mine: list[str]) -> Iterator[tuple[str, str]]:
-    for number in range(max(len(theirs), len(mine))):
-        pair = tuple((lines[number] if number < len(lines) else "") for lines in (theirs, mine))
-        if pair[0] != pair[1]:
-            yield pair[0], pair[1]

@@ -8,8 +8,13 @@ from weft.adapters.sharing import can_share
 from weft.core.errors import ConfigError
 from weft.core.seat import ScriptArrival
 
-if TYPE_CHECKING:  # the worker makes this
+if TYPE_CHECKING:  # the worker makes this, and the framework's worker its part
+    from weft.adapters.checkpoint_part import CheckpointPart
     from weft.adapters.worker import Worker
+
+
+NESTED = "the script has begun a share within another, as for an evaluation between two batches; give it no share there"
+"""Why nobody can begin where a script is: shares are numbered as they are begun."""
 
 
 class ScriptPlace:
@@ -26,17 +31,43 @@ class ScriptPlace:
         self._kept: dict[str, Any] = {}
         self._num_loops = 0
         self._arrival: ScriptArrival | None = None
+        self.part: CheckpointPart | None = None
+        """This worker's part of the run's checkpoints, if there are any."""
         survivor.script_place = self
 
     def keep(self, objects: Mapping[str, Any]) -> None:
         """Name objects whose state a newcomer takes over."""
         self._kept.update(objects)
+        if self.part is not None:
+            self.part.keep(self._kept)
+
+    @property
+    def is_checkpoint_due(self) -> bool:
+        return self.part is not None and self.part.is_due
+
+    def begin_share(self, share: int) -> None:
+        if self.part is not None:
+            self.part.begin_share(share)
+
+    def between_batches(self) -> None:
+        """The script wants its next batch: here it can rest."""
+        if self.part is not None and self._worker._is_over:
+            self.part.cut()  # before a batch is read, which may draw random numbers
+        self._survivor.rest_here()
+
+    def cut(self) -> None:
+        """The script was told to end within a share."""
+        if self.part is not None:
+            self.part.cut()
+        self._survivor.shares.cut()
 
     def epochs(self, num_epochs: int) -> range:
         """The epochs that are to be made of the script's next loop over `num_epochs`."""
         loop, self._num_loops = self._num_loops, self._num_loops + 1
         if not loop:
             self._arrival = self._survivor.arrive()
+        if not loop and self._arrival is None and self.part is not None:
+            self._arrival = self.part.restore(self._survivor.shares)
         arrival = self._arrival
         if arrival is None or loop > arrival.loop:
             return range(num_epochs)
@@ -51,7 +82,9 @@ class ScriptPlace:
             return "under this strategy nobody knows yet which portions a newcomer would take"
         if not self._survivor.shares.can_be_taken_over:
             return "newcomers find their place only in scripts that loop by worker.epochs(...) over worker.share(...)"
-        why = self._worker.refuses_newcomers(self._kept.values())
+        if self._survivor.shares.reached().is_nested:
+            return NESTED
+        why = self._worker.refuses_newcomers(self._kept.values()) or self._worker.rates.unnamed()
         if not why and not can_share(self.hand_over(with_state=with_state)):
             why = "what the script keeps has more in it than numbers, text, lists, dicts, arrays and tensors"
         return why
@@ -60,8 +93,10 @@ class ScriptPlace:
         """What a newcomer takes over, as plain data and tensors; `with_state`: the optimizer's state, too."""
         return {
             "samples": self._worker.last_samples,
+            "steps_before": self._worker.steps_before,
+            "last_part": None if self.part is None else self.part.last,
             "kept": {name: _keyed(each.state_dict()) for name, each in self._kept.items()},
-            "optimizer": _keyed(self._worker.hand_over_optimizer(with_state=with_state)),
+            "own": _keyed(self._worker.hand_over_own(with_state=with_state)),
         }
 
     def take_over(self, step: int, state: Mapping[str, Any]) -> None:
@@ -72,7 +107,10 @@ class ScriptPlace:
                 f"worker.keep(...) names {', '.join(missing)} here, but the worker that hands over does not.\n"
                 "  Name the same on every worker."
             )
-        self._worker.arrive(step, state["samples"], _unkeyed(state["optimizer"]))
+        self._worker.go_on_from(state["steps_before"], state["samples"])
+        if self.part is not None:
+            self.part.last = state["last_part"]
+        self._worker.arrive(step, _unkeyed(state["own"]))
         for name, each in self._kept.items():
             each.load_state_dict(_unkeyed(state["kept"][name]))
 

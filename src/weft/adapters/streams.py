@@ -90,8 +90,10 @@ class StreamWorker(Worker):
             because = "--share stealing hands out"
         elif self._hands_out:
             because = "this strategy hands out"
-        elif self._seat.survivor is not None:
-            because = "run.on_loss=shrink deals out a lost worker's"
+        elif self._seat.survivor is not None and not self._seat.survivor.give_up(
+            "a stream's batches come one after another, and nobody knows which of them a lost worker had"
+        ):
+            because = "--on-loss, or a checkpoint, deals out"
         if because is not None:
             raise ConfigError(
                 f"{because} batches by the places of their samples, but a stream's only come one after another.\n"

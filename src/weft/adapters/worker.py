@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.adapters.first_gradient import digest_of
+from weft.adapters.kept_values import kept_values
 from weft.adapters.newcomers import ScriptPlace
 from weft.adapters.pacing import paced
+from weft.adapters.watched_rates import WatchedRates
 from weft.core.activity import COMPUTES, READS
 from weft.core.errors import CheckpointError, ConfigError, did_you_mean
 from weft.core.script_state import BEFORE_TRAINING
@@ -50,11 +52,12 @@ class Worker:
         self._takes_portions = False
         """The strategy deals the batches of this worker's shares one by one."""
         self._tuning: Tuning | None = None
+        self.rates = WatchedRates(self._groups)
         self._keeping: Keeping | None = None
         """Takes checkpoints, if the run has a folder for them."""
         self._place = None if seat.survivor is None else ScriptPlace(self, seat.survivor)
         """Where the script is, for newcomers; None where a loss ends the run."""
-        self._steps_before = 0
+        self.steps_before = 0
         """Steps of the checkpoint from which this worker has gone on."""
         self.steps = 0
         """Steps that this worker has finished."""
@@ -70,7 +73,7 @@ class Worker:
 
     @property
     def _is_over(self) -> bool:
-        return self._seat.steps_max is not None and self.steps - self._steps_before >= self._seat.steps_max
+        return self._seat.steps_max is not None and self.steps - self.steps_before >= self._seat.steps_max
 
     @property
     def _has_begun(self) -> bool:
@@ -83,7 +86,10 @@ class Worker:
         self._num_epochs = num_epochs
         keeping, place = self._keeping, self._place
         epochs = range(0 if keeping is None else keeping.begin(num_epochs), num_epochs)
-        for epoch in epochs if place is None else place.epochs(num_epochs):
+        if place is not None:
+            epochs = place.epochs(num_epochs)
+        self.rates.begin()
+        for epoch in epochs:
             if self._is_over:
                 return
             self._epoch = epoch
@@ -94,27 +100,25 @@ class Worker:
             yield epoch
             if keeping is not None:
                 keeping.end_epoch(epoch)
+        if place is not None and not self._is_over:
+            place.begin_epoch(num_epochs)
 
     def keep(self, **objects: Any) -> None:
         """Name what else the script keeps between steps: keep(scheduler=scheduler, ema=ema).
 
-        Anything with state_dict and load_state_dict; it goes into checkpoints, and to workers that come in later. Call
-        it once, before the loop.
+        Anything with state_dict and load_state_dict, or a dict; it goes into checkpoints, and to workers that come in
+        later. Call it once, before the loop; with nothing, if there is nothing to keep.
         """
-        for name, each in objects.items():
-            if not callable(getattr(each, "state_dict", None)) or not callable(getattr(each, "load_state_dict", None)):
-                raise ConfigError(
-                    f"worker.keep({name}=...) was given a {type(each).__name__}, which has no state_dict and "
-                    "load_state_dict.\n  Give it an object that has both, as schedulers and scalers have."
-                )
+        kept = kept_values(objects)
+        self.rates.is_named = True
         if self._keeping is not None:
-            self._keeping.keep(objects)
+            self._keeping.keep(kept)
         if self._place is not None:
-            self._place.keep(objects)
+            self._place.keep(kept)
 
-    def resume_at(self, step: int, num_samples: float) -> None:
-        """Go on from a checkpoint of `step` steps, whose last had `num_samples` samples."""
-        self.steps = self._steps_before = step
+    def go_on_from(self, step: int, num_samples: float) -> None:
+        """Go on from a checkpoint of `step` steps; the last step had `num_samples` samples."""
+        self.steps = self.steps_before = step
         self._last_samples = num_samples
         seat: Any = self._seat
         seat.has_resumed = True
@@ -125,13 +129,23 @@ class Worker:
         """Why a newcomer could not go on as this script, which keeps the objects `kept`; empty if it can."""
         return ""
 
-    def hand_over_optimizer(self, *, with_state: bool) -> Any:
-        """The optimizer's numbers, for a newcomer, and its state."""
+    def hand_over_own(self, *, with_state: bool) -> Any:
+        """What a newcomer must have besides the shared parameters: the optimizer's numbers, and its state."""
         raise NotImplementedError
 
-    def arrive(self, step: int, num_samples: float, optimizer: Any) -> None:
-        """This worker is a newcomer: go on after `step` steps, with the optimizer that was handed over."""
-        self.steps, self._last_samples = step, num_samples
+    def arrive(self, step: int, own: Any) -> None:
+        """This worker is a newcomer: go on after `step` steps, with what was handed over."""
+        self.steps += step
+
+    @property
+    def epoch(self) -> int:
+        """The epoch in which the script is."""
+        return self._epoch
+
+    @property
+    def num_epochs(self) -> int | None:
+        """How many epochs its loop has; None before any."""
+        return self._num_epochs
 
     @property
     def last_samples(self) -> float:
@@ -172,6 +186,7 @@ class Worker:
         if self._has_begun:
             raise ConfigError("worker.tune was called after training had begun.\n  Call it directly after weft.join.")
         self._tuning = self._tune(ranges)
+        self.rates.is_named = True
 
     def _tune(self, ranges: Mapping[str, tuple[float, float]]) -> "Tuning":
         """Declare the tuned hyper-parameters to the replica."""
@@ -319,10 +334,13 @@ class Worker:
         self, read: "Callable[[Sequence[RoundPart]], Iterable[tuple[Batch, int | None]]]", rounds: "ShareRounds"
     ) -> Iterator[Batch]:
         """This worker's parts of a share's rounds, until there are no more: members that go or come change them."""
+        assert self._place is not None
+        self._place.begin_share(rounds.share)
         try:
             while parts := self._seat.survivor.shares.more(rounds):
-                yield from self._counted(rounds.while_in_force(read(parts), self._seat.survivor.rest_here), rounds)
+                yield from self._counted(rounds.while_in_force(read(parts), self._place.between_batches), rounds)
                 if self._is_over or self._seat.is_probe:
+                    self._place.cut()
                     return
         finally:
             self._seat.survivor.shares.end(rounds)

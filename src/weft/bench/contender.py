@@ -70,9 +70,9 @@ def weft_run(module: str, num_processes: int, task: str) -> list[str]:
     return _weft(module, num_processes, task)
 
 
-def surviving_run(module: str, num_processes: int, task: str) -> list[str]:
-    """Weft, ready to go on without a worker that is lost."""
-    return _weft(module, num_processes, task, "--set", "run.on_loss=shrink")
+def mortal_run(module: str, num_processes: int, task: str) -> list[str]:
+    """Weft without what lets it go on when a worker is lost."""
+    return _weft(module, num_processes, task, "--on-loss", "stop")
 
 
 def _weft(module: str, num_processes: int, task: str, *options: str) -> list[str]:

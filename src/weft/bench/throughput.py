@@ -1,7 +1,7 @@
 """`weft bench throughput`: steps of real training loops, against DistributedDataParallel and no communication."""
 
 from weft.bench.benchmark import Benchmark, Work
-from weft.bench.contender import BenchmarkContender, surviving_run, weft_run
+from weft.bench.contender import BenchmarkContender, mortal_run, weft_run
 
 TRAINING = "weft.bench.contenders.training"
 WORKLOADS = ("cnn", "mlp", "mlp-clip", "transformer")
@@ -15,7 +15,7 @@ THROUGHPUT = Benchmark(
     ),
     contenders=(
         BenchmarkContender("weft", TRAINING, launcher=weft_run),
-        BenchmarkContender("weft-survives", TRAINING, launcher=surviving_run),
+        BenchmarkContender("weft-stop", TRAINING, launcher=mortal_run),
         BenchmarkContender("ddp", TRAINING),
         BenchmarkContender("ddp-view", TRAINING, rival="ddp"),
         BenchmarkContender("ddp-kept", TRAINING, keeps_memory=True),

@@ -11,11 +11,13 @@ from msgspec import Struct
 from weft.checkpoints.forms import Form
 from weft.checkpoints.tensor_file import TensorEntry, check_entry
 from weft.core.errors import CheckpointError
+from weft.data.share_records import HandedShares, Reached, why_impossible
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 MANIFEST_BYTES_MAX = 256 << 20
 TENSORS = "tensors.safetensors"
+NOWHERE = Reached(0, {})
 LIBRARIES = ("weft", "torch", "numpy")
 
 
@@ -40,6 +42,10 @@ class WorkerPart(Struct, frozen=True, forbid_unknown_fields=True):
     """Samples of the last step that had some."""
     file: FileEntry
     state: Form
+    shares: HandedShares | None = None
+    """The rounds of its shares of data; None: the data was read by one worker alone, as its loader reads it."""
+    reached: Reached | None = None
+    """How far its script was in them."""
 
 
 class RunFacts(Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,9 +88,10 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def place(self) -> str:
         """Where the run was, in words."""
-        within = f" + {self.workers[0].num_batches} batches" if self.workers[0].num_batches else ""
+        num_batches = self.workers[0].num_batches
+        within = f" and {num_batches} {'batch' if num_batches == 1 else 'batches'}" if num_batches else ""
         of = "" if self.num_epochs is None else f" of {self.num_epochs}"
-        return f"step {self.step}, epoch {self.epoch}{of}{within}"
+        return f"step {self.step}, {self.epoch}{of} epochs{within}"
 
 
 def versions() -> dict[str, str]:
@@ -113,25 +120,30 @@ def read_manifest(folder: Path) -> Manifest:
         if path.is_symlink() or path.stat().st_size > MANIFEST_BYTES_MAX:
             raise not_readable(path, "it is a link, or too large")
         manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
+        digest = msgspec.json.decode(encode(manifest), type=Manifest).digest
     except OSError as error:
         raise not_readable(path, str(error.strerror)) from error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise not_readable(path, str(error)) from error
     if manifest.format != FORMAT:
         raise not_readable(path, f"it has format {manifest.format}, but this version of Weft reads format {FORMAT}")
-    if manifest.digest != msgspec.json.decode(encode(manifest), type=Manifest).digest:
+    if manifest.digest != digest:
         raise not_readable(path, "its digest is another: it has been changed or damaged")
     _check(path, manifest)
     return manifest
 
 
 def _check(path: Path, manifest: Manifest) -> None:
+    if not manifest.workers:
+        raise not_readable(path, "it is of no workers")
     expected = [file_name(rank) for rank in range(manifest.facts.num_workers)]
     if [part.file.name for part in manifest.workers] != expected:
         raise not_readable(path, "its files are not one for each worker")
     for rank, part in enumerate(manifest.workers):
         if part.rank != rank or part.file.size < 0 or part.epoch < 0 or part.num_batches < 0 or manifest.step < 0:
             raise not_readable(path, f"what it says of worker {rank} is no place in a run")
+        if part.shares is not None and (why := why_impossible(part.shares, part.reached or NOWHERE)):
+            raise not_readable(path, f"what it says of worker {rank} cannot be: {why}")
         for entry in part.file.tensors:
             check_entry(path, entry)
 

@@ -12,6 +12,7 @@
 """
 
 from collections.abc import Mapping, Sequence
+from errno import EFBIG
 from pathlib import Path
 
 import msgspec
@@ -19,8 +20,18 @@ import msgspec
 from weft.checkpoints.disk import Disk
 from weft.checkpoints.folder import name_of, partial_of, prune
 from weft.checkpoints.forms import Form
-from weft.checkpoints.manifest import MANIFEST, FileEntry, Manifest, WorkerPart, encode, file_name, read_manifest
+from weft.checkpoints.manifest import (
+    MANIFEST,
+    MANIFEST_BYTES_MAX,
+    FileEntry,
+    Manifest,
+    WorkerPart,
+    encode,
+    file_name,
+    read_manifest,
+)
 from weft.checkpoints.tensor_file import TensorBytes, file_pieces, layout_of
+from weft.data.share_records import HandedShares, Reached
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -29,6 +40,8 @@ class Position(msgspec.Struct, frozen=True):
     epoch: int
     num_batches: int
     num_samples: float
+    shares: HandedShares | None = None
+    reached: Reached | None = None
 
 
 def write_part(
@@ -46,14 +59,26 @@ def write_part(
     name = file_name(rank)
     size, digest = disk.write_file(partial / name, file_pieces(tensors))
     entry = FileEntry(name, size, digest, layout_of(tensors))
-    return WorkerPart(rank, position.epoch, position.num_batches, position.num_samples, entry, state)
+    return WorkerPart(
+        rank,
+        position.epoch,
+        position.num_batches,
+        position.num_samples,
+        entry,
+        state,
+        position.shares,
+        position.reached,
+    )
 
 
 def complete(folder: Path, manifest: Manifest, parts: Sequence[WorkerPart], disk: Disk) -> Path:
     """Write the manifest, and give the checkpoint its name; the path. Raises OSError, and then nothing has changed."""
     manifest = msgspec.structs.replace(manifest, workers=sorted(parts, key=lambda part: part.rank))
     partial, path = folder / partial_of(manifest.step), folder / name_of(manifest.step)
-    disk.write_file(partial / MANIFEST, [memoryview(encode(manifest))])
+    text = encode(manifest)
+    if len(text) > MANIFEST_BYTES_MAX:  # it would not be read again, and those that can be would be removed
+        raise OSError(EFBIG, f"its manifest would have {len(text)} bytes, of at most {MANIFEST_BYTES_MAX}")
+    disk.write_file(partial / MANIFEST, [memoryview(text)])
     disk.sync_folder(partial)
     if path.exists():  # a damaged one, which was passed over when this run began
         disk.remove(path)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from weft.core.shortening import WORD_CHARACTERS_MAX, shortened
 from weft.cost.choice import Ground
 from weft.cost.coding import Throughput
 from weft.cost.links import Link
+from weft.cost.recovery import RecoveryTimes
 
 PACKAGED = ("rack", "cloud", "edge")
 WORKERS_MAX = 100_000
@@ -59,6 +60,8 @@ class Cluster:
     """Recorded step times, a row for each worker, in place of seconds per sample."""
     codecs: tuple[tuple[str, Throughput], ...] = ()
     """How fast codecs are, by name; none: they take no time."""
+    recovery: RecoveryTimes = RecoveryTimes()  # noqa: RUF009
+    """What the loss of a worker and its replacement take."""
 
     @property
     def num_workers(self) -> int:
@@ -142,7 +145,7 @@ def load_cluster(name: str) -> Cluster:
 
 def read_cluster(table: dict[str, Any], name: str) -> Cluster:
     """Check a parsed cluster file and give it meaning."""
-    _check_keys(table, ("name", "compute", "hosts", "links", "stragglers", "codecs"), name)
+    _check_keys(table, ("name", "compute", "hosts", "links", "stragglers", "codecs", "recovery"), name)
     compute = _table(table, "compute", name)
     _check_keys(
         compute, ("seconds_per_sample", "seconds_per_step", "variation", "step_s", "cores"), f"{name}: [compute]"
@@ -175,6 +178,7 @@ def read_cluster(table: dict[str, Any], name: str) -> Cluster:
         stragglers=tuple(_straggler(entry, name) for entry in _tables(table, "stragglers", name)),
         step_s=_trace(compute.get("step_s", []), name),
         codecs=tuple(_codec(codec, entry, name) for codec, entry in _table(table, "codecs", name).items()),
+        recovery=_recovery(_table(table, "recovery", name), f"{name}: [recovery]"),
         **optional,
     )
 
@@ -184,6 +188,13 @@ def _cores(value: Any, name: str) -> int | None:
     if cores == 0:
         raise ConfigError(f"{name}: cores of a host are 0, but workers need some.\n  Leave it out, or write e.g. 2.")
     return cores
+
+
+def _recovery(table: dict[str, Any], where: str) -> RecoveryTimes:
+    """Times by their names without the unit, such as notice = "20ms"; those that are not said are the defaults."""
+    names = [time.name.removesuffix("_s") for time in fields(RecoveryTimes)]
+    _check_keys(table, tuple(names), where)
+    return RecoveryTimes(**{f"{name}_s": seconds(value, f"{where} {name}") for name, value in table.items()})
 
 
 def _codec(codec: str, table: Any, name: str) -> tuple[str, Throughput]:

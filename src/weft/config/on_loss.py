@@ -1,4 +1,4 @@
-"""What happens when a worker is lost: the words of --set run.on_loss."""
+"""What happens when a worker is lost: the words of --on-loss."""
 
 from weft.core.errors import ConfigError, did_you_mean
 
@@ -14,5 +14,8 @@ ON_LOSS = (STOP, SHRINK, REPLACE)
 def read_on_loss(value: str, where: str) -> str:
     """One of ON_LOSS."""
     if value not in ON_LOSS:
-        raise ConfigError(f"{where} is '{value}', but wants {', '.join(ON_LOSS)}.\n  {did_you_mean(value, ON_LOSS)}")
+        raise ConfigError(
+            f"{where} is '{value}', but wants {STOP}, {SHRINK} or {REPLACE}.\n"
+            f"  {did_you_mean(value, ON_LOSS, f'Write one of them, e.g. {REPLACE}.')}"
+        )
     return value

@@ -38,6 +38,8 @@ def words(value: str, where: str) -> str:
 
 def path(value: str, where: str) -> Path:
     """A file or folder; whether it can be written is seen before anything starts."""
+    if not value:
+        raise ConfigError(f"{where} is empty, but wants a path.\n  Write e.g. runs/a, or leave it out.")
     return Path(value)
 
 

@@ -13,6 +13,7 @@ from weft.config.chaos import ChaosPlan, read_chaos
 from weft.config.devices import FakeKind
 from weft.config.grammar import parse
 from weft.config.on_loss import REPLACE, STOP, read_on_loss
+from weft.config.on_nan import EXCLUDE, read_on_nan
 from weft.config.units import seconds
 from weft.core.errors import ConfigError, did_you_mean
 from weft.cost.staging import AUTO
@@ -26,6 +27,14 @@ RUN, COMPARE, SIMULATE, TORCHRUN, PYTHON = "weft run", "weft compare", "weft sim
 REAL = (RUN, COMPARE, TORCHRUN, PYTHON)
 DEVICE = "worker.device"
 """The one option that collects what it is given, by worker; of others the last value counts."""
+FLAGS = {
+    "run.on_loss": "--on-loss",
+    "run.on_nan": "--on-nan",
+    "run.chaos": "--chaos",
+    "checkpoint.folder": "--checkpoint",
+    "checkpoint.every": "--checkpoint-every",
+}
+"""Options that `weft run` has a flag for: what is said against their values names the flag."""
 
 
 class Leaf(NamedTuple):
@@ -182,18 +191,32 @@ class Checked:
         default=False,
         metadata=_told(option_values.truth, "true", "record the run and feed it to fresh peers at the end", (RUN,)),
     )
-    on_loss: str = field(
-        default=STOP,
+    on_loss: str | None = field(
+        default=None,
         metadata=_told(
             read_on_loss,
             REPLACE,
-            "when a worker is lost: stop, shrink (others go on) or replace (with a new one)",
+            "when a worker is lost: replace it, shrink (others go on) or stop; without it, replace where that works",
             (RUN,),
+        ),
+    )
+    on_nan: str = field(
+        default=EXCLUDE,
+        metadata=_told(
+            read_on_nan,
+            STOP,
+            "when a gradient is not finite: exclude (it weighs nothing) or stop (the run ends)",
+            (RUN, TORCHRUN, PYTHON),
         ),
     )
     chaos: ChaosPlan | None = field(
         default=None,
-        metadata=_told(read_chaos, "kill every 15s seed 7", "kill or stop workers now and then, to try it out", (RUN,)),
+        metadata=_told(
+            read_chaos,
+            "kill every 15s seed 7",
+            "kill or stop workers now and then, or make their gradients nan, to try it out",
+            (RUN, SIMULATE),
+        ),
     )
 
 
@@ -203,9 +226,7 @@ class CheckpointOptions:
 
     folder: Path | None = field(
         default=None,
-        metadata=_told(
-            option_values.path, "runs/a", "where a run of one worker writes checkpoints, and goes on from them", (RUN,)
-        ),
+        metadata=_told(option_values.path, "runs/a", "where a run writes checkpoints, and goes on from them", (RUN,)),
     )
     every: CheckpointInterval = field(
         default=EVERY_SO_OFTEN,
@@ -250,7 +271,7 @@ def set_options(settings: Iterable[str]) -> tuple[Options, dict[str, str]]:
     for text in settings:
         key, equals, value = text.partition("=")
         section, dot, name = key.partition(".")
-        if not equals or not dot or not name or not value:
+        if not equals or not dot or not name or not (value or key in FLAGS):
             raise ConfigError(
                 f"--set got '{text}', but wants section.name=value.\n"
                 "  Write e.g. --set worker.threads=2; weft run --set help lists all."
@@ -265,7 +286,7 @@ def set_options(settings: Iterable[str]) -> tuple[Options, dict[str, str]]:
                 f"--set: option '{key}' is not known.\n  {did_you_mean(key, [*LEAVES, 'strategy.<name>'])}"
             )
         owner = getattr(options, section)
-        read = LEAVES[key].reads(value, f"--set {key}")
+        read = LEAVES[key].reads(value, FLAGS.get(key, f"--set {key}"))
         if key == DEVICE:
             read = tuple((dict(owner.device) | dict(read)).items())
         options = replace(options, **{section: replace(owner, **{name: read})})

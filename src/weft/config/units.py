@@ -6,6 +6,7 @@ from weft.core.errors import ConfigError
 from weft.core.shortening import WORD_CHARACTERS_MAX, shortened
 
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+INTERVALS = {**SECONDS, "m": 60.0, "h": 3600.0}
 BYTES_PER_S = {
     "bit/s": 0.125,
     "kbit/s": 125.0,
@@ -32,6 +33,11 @@ def num_bytes(value: object, where: str) -> int:
 def seconds(value: object, where: str) -> float:
     """'30ms' or a number of seconds."""
     return _read(value, where, SECONDS, "30ms")
+
+
+def interval_seconds(value: object, where: str) -> float:
+    """'15s', '5m' or '1h': how often something happens."""
+    return _read(value, where, INTERVALS, "15s")
 
 
 def bytes_per_s(value: object, where: str) -> float:

@@ -97,10 +97,12 @@ class CheckpointError(WeftError):
     """A checkpoint could not be written or read."""
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A sentence that names the nearest of `known`, or all of them when none is near."""
+def did_you_mean(name: str, known: Iterable[str], otherwise: str | None = None) -> str:
+    """A sentence that names the nearest of `known`; when none is near, `otherwise` or, without it, all of them."""
     known = sorted(known)
     near = get_close_matches(name, known, n=1, cutoff=0.5) if len(name) <= NAME_CHARACTERS_MAX else []
     if near:
         return f"Did you mean '{near[0]}'?"
+    if otherwise is not None:
+        return otherwise
     return f"Known: {', '.join(known)}." if known else "None are known."

@@ -10,41 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from msgspec import Struct
-
+from weft.data.share_records import HandedRound, HandedRounds, HandedShares, Reached, Redealing
 from weft.data.static import global_batches, share_of
 
 Result = TypeVar("Result")
 ENDED_MAX = 64
 """How many shares behind the others a lost worker may have been, so that what it leaves is still counted."""
-
-
-class Redealing(Struct, frozen=True):
-    """A change of a share's rounds: what some workers have not committed is cut into new rounds."""
-
-    committed: dict[int, int]
-    """The workers whose parts are dealt again, and how many rounds each has committed."""
-    takers: list[int]
-    is_anew: bool = False
-    """All that was left is dealt again, so that nobody takes anything more of the rounds before."""
-
-
-class HandedRound(Struct, frozen=True):
-    """A round, as a newcomer is told it: `places` are its first place and the one behind its last, or all of them."""
-
-    places: list[int]
-    is_range: bool
-    workers: list[int]
-
-
-class HandedRounds(Struct, frozen=True):
-    """The rounds of a share, as a newcomer is told them."""
-
-    rounds: list[HandedRound]
-    num_void: int
-    """Of how many of them, from the first on, all that was left has been dealt again."""
-    size: int | None
-    batch_size: int
 
 
 class RoundPart(NamedTuple):
@@ -62,9 +33,19 @@ class ShareRound(NamedTuple):
     workers: Sequence[int]
 
     def part(self, worker: int) -> RoundPart:
-        """What `worker` takes; with fewer samples than workers, some stand in with one that does not count."""
-        start, stop = share_of((0, len(self.places)), self.workers.index(worker), len(self.workers))
-        return RoundPart(self.places[start:stop], stop - start) if stop > start else RoundPart(self.places[:1], 0)
+        """What `worker` takes; with fewer samples than workers, some stand in with one that does not count.
+
+        Of what was dealt again, nobody is given a batch of one sample, on which batch normalization fails: fewer
+        workers take two or more, and a single one is given twice.
+        """
+        place, num_workers = self.workers.index(worker), len(self.workers)
+        if isinstance(self.places, range):
+            start, stop = share_of((0, len(self.places)), place, num_workers)
+            return RoundPart(self.places[start:stop], stop - start) if stop > start else RoundPart(self.places[:1], 0)
+        num_takers = min(num_workers, max(1, len(self.places) // 2))
+        start, stop = share_of((0, len(self.places)), place, num_takers) if place < num_takers else (0, 0)
+        mine = self.places[start:stop] or self.places[:1]
+        return RoundPart(mine if len(mine) > 1 else [*mine, *mine], stop - start)
 
     def counted(self, worker: int) -> Sequence[int]:
         """The places of `worker` that count."""
@@ -82,46 +63,6 @@ class ShareRound(NamedTuple):
         return cls(range(*handed.places) if handed.is_range else handed.places, handed.workers)
 
 
-class HandedShares(Struct, frozen=True):
-    """What a newcomer must know of the shares of a run under way."""
-
-    loop: int
-    """The number of the loop over epochs in which the script is."""
-    epoch: int
-    first: int
-    """The share with which this epoch begins, and the newcomer's script."""
-    members: list[int]
-    earlier: list[tuple[int, list[int]]]
-    to_come: dict[int, list[Redealing]]
-    rounds: dict[int, HandedRounds]
-    """By share: those that its sponsor has begun, or was itself handed over."""
-    num_unused: int
-
-
-class Reached(Struct, frozen=True):
-    """How far a worker's script is in its shares, which are numbered as it begins them."""
-
-    begun: int
-    """Number of shares that it has begun."""
-    rounds: dict[int, int]
-    """Of those that it has not ended: the number of rounds that it has committed."""
-
-    def committed(self, share: int) -> int | None:
-        """Number of rounds of a share that it has committed; None: all of them."""
-        return self.rounds.get(share, 0 if share >= self.begun else None)
-
-    def may_take(self, share: int) -> bool:
-        """Whether it can still take samples of a share."""
-        return self.committed(share) is not None
-
-    def farther(self, other: "Reached") -> "Reached":
-        """Of two views of the same worker, what either of them knows to be committed."""
-        begun, shares = max(self.begun, other.begun), {*self.rounds, *other.rounds}
-        known = {share: (self.committed(share), other.committed(share)) for share in shares}
-        rounds = {share: max(a, b) for share, (a, b) in known.items() if a is not None and b is not None}
-        return Reached(begun, rounds)
-
-
 class ShareRounds:
     """The rounds of one share, as `worker` takes its parts of them."""
 
@@ -133,14 +74,15 @@ class ShareRounds:
         size: int | None,
         batch_size: int,
         num_void: int = 0,
+        num_samples: int | None = None,
     ) -> None:
         """`size` is the number of samples of all workers together; None: `batch_size` for each worker. All that was
-        left of the first `num_void` rounds has been dealt again."""
+        left of the first `num_void` rounds has been dealt again. `num_samples` are the share's, if that is known."""
         self.share = share
         self._worker = worker
         self._rounds = list(rounds)
         self._size, self._batch_size = size, batch_size
-        self._num_void = num_void
+        self._num_void, self._num_samples = num_void, num_samples
         self.num_anew = 0
         """How often all that was left was dealt again: what was read before that is void."""
         self.num_taken = 0
@@ -185,18 +127,27 @@ class ShareRounds:
         if not takers:
             return len(places)
         size = self._size or self._batch_size * len(takers)
-        self._rounds += [ShareRound(places[start : start + size], takers) for start in range(0, len(places), size)]
+        starts = list(range(0, len(places), size))
+        if len(starts) > 1 and len(places) - starts[-1] < 2 * len(takers):  # too few for a round of their own
+            starts.pop()
+        stops = [*starts[1:], len(places)]
+        self._rounds += [
+            ShareRound(places[start:stop], takers) for start, stop in zip(starts, stops, strict=False) if start < stop
+        ]
         return 0
 
     def hand_over(self) -> HandedRounds:
         """All rounds, for a newcomer."""
-        return HandedRounds([each.handed() for each in self._rounds], self._num_void, self._size, self._batch_size)
+        rounds = [each.handed() for each in self._rounds]
+        return HandedRounds(rounds, self._num_void, self._size, self._batch_size, num_samples=self._num_samples)
 
     @classmethod
     def of(cls, share: int, worker: int, handed: HandedRounds) -> "ShareRounds":
         """The rounds that were handed over."""
         rounds = [ShareRound.of(each) for each in handed.rounds]
-        return cls(share, worker, rounds, handed.size, handed.batch_size, handed.num_void)
+        made = cls(share, worker, rounds, handed.size, handed.batch_size, handed.num_void, handed.num_samples)
+        made.num_taken = made.num_committed = handed.num_taken
+        return made
 
 
 class WhenDealt(Protocol):
@@ -236,12 +187,15 @@ class DealtAgain:
         """By share that a newcomer has not begun: its rounds, as its sponsor has handed them over."""
         self.keeps_step = False
         """All make the same steps: what not all can take, nobody takes."""
+        self._cut: Reached | None = None
+        """Where the script was when it was told to end within a share."""
         self.num_unused = 0
         """Samples of lost workers that nobody uses, because others had ended that share."""
 
     def reached(self, *, is_reduced: bool = False) -> Reached:
         """Where this worker is; `is_reduced`: what it has taken is committed, too."""
-        rounds = {share: each.num_taken if is_reduced else each.num_committed for share, each in self._open.items()}
+        rounds = {share: each.num_taken for share, each in self._handed.items() if each.num_taken}
+        rounds |= {share: each.num_taken if is_reduced else each.num_committed for share, each in self._open.items()}
         return Reached(self._begun, rounds)
 
     def commit(self) -> None:
@@ -257,12 +211,13 @@ class DealtAgain:
     def _begin(self, num_samples: int, batch_size: int, drop_last: bool, size: int | None) -> ShareRounds:
         share, self._begun = self._begun, self._begun + 1
         if share in self._handed:
+            self._handed[share].check(num_samples, batch_size, size)
             rounds = ShareRounds.of(share, self._worker, self._handed.pop(share))
         else:
             workers = next((members for stop, members in self._earlier if share < stop), self._members)
             spans = global_batches(num_samples, len(workers), batch_size, drop_last, size)
             each = [ShareRound(range(start, stop), workers) for start, stop in spans]
-            rounds = ShareRounds(share, self._worker, each, size, batch_size)
+            rounds = ShareRounds(share, self._worker, each, size, batch_size, num_samples=num_samples)
         self._open[share] = rounds
         for dealing in self._to_come.pop(share, ()):
             self.num_unused += rounds.deal(dealing)
@@ -273,12 +228,15 @@ class DealtAgain:
         """What a share still has for this worker; if that is nothing, the share is ended."""
 
         def look() -> list[RoundPart]:
-            parts = rounds.parts()
-            if not parts:
+            if not (parts := rounds.parts()):
                 self.end(rounds)
             return parts
 
         return self._when_dealt(look)
+
+    def cut(self) -> None:
+        """The script was told to end within a share; it may still begin others, of which it takes nothing."""
+        self._cut = self._cut or self.reached()
 
     def end(self, rounds: ShareRounds) -> None:
         """The script has ended a share."""
@@ -299,6 +257,7 @@ class DealtAgain:
                 num_rounds = reached.committed(share)
                 if num_rounds is not None:
                     self._deal(share, Redealing({worker: num_rounds}, self._takers(share, members)))
+        self._forget_ended(members)
 
     def welcome(self, newcomers: Sequence[int], members: Mapping[int, Reached], num_begun: int) -> None:
         """Deal again, with `newcomers` among the `members`, what these have not committed of the shares begun."""
@@ -306,7 +265,16 @@ class DealtAgain:
             before = {member: members[member].committed(share) for member in members if member not in newcomers}
             committed = {member: number for member, number in before.items() if number is not None}
             self._deal(share, Redealing(committed, self._takers(share, members), is_anew=True))
+        self._forget_ended(members)
         self._publish(self.reached())
+
+    def _forget_ended(self, members: Mapping[int, Reached]) -> None:
+        """Shares that all have ended are dealt to nobody any more. Those of this epoch stay: a newcomer begins with its
+        first."""
+        first = 0 if self._place is None else self._place[2]
+        for share in [share for share in self._ended if share < first]:
+            if all(reached.committed(share) is None for reached in members.values()):
+                del self._ended[share]
 
     def _change_members(self, members: Mapping[int, Reached], num_begun: int) -> int:
         """From now on these are the members; returns the number of shares that stay divided among those before."""
@@ -328,22 +296,32 @@ class DealtAgain:
             self._to_come.setdefault(share, []).append(dealing)
 
     def begin_epoch(self, loop: int, epoch: int) -> None:
-        """The script begins an epoch of its `loop`-th loop over epochs."""
+        """The script begins an epoch of its `loop`-th loop over epochs, or has ended the one before it."""
         self._place = loop, epoch, self._begun
+
+    @property
+    def to_keep(self) -> Reached:
+        """Where this worker is, for a checkpoint: where it was when it was told to end within a share."""
+        return self._cut or self.reached()
 
     @property
     def can_be_taken_over(self) -> bool:
         """Whether a newcomer can begin where this script is: in a share, in an epoch."""
         return self._place is not None and bool(self._open)
 
+    @property
+    def are_taken(self) -> bool:
+        """Whether the script has begun a share in an epoch, so that another is to be expected."""
+        return self._place is not None and self._begun > 0
+
     def hand_over(self) -> HandedShares:
         """What a newcomer must know of the shares, to begin with the epoch in which this script is."""
         assert self._place is not None
-        loop, epoch, first = self._place
-        begun = {share: each.hand_over() for share, each in {**self._ended, **self._open}.items()}
-        begun |= self._handed
+        begun = {share: each.hand_over() for share, each in {**self._ended, **self._open}.items()} | self._handed
         earlier = [(stop, list(members)) for stop, members in self._earlier]
-        return HandedShares(loop, epoch, first, list(self._members), earlier, self._to_come, begun, self.num_unused)
+        to_come = {share: list(dealings) for share, dealings in self._to_come.items()}
+        members = list(self._members)
+        return HandedShares(*self._place, members, earlier, to_come, begun, self.num_unused, self._worker)
 
     def take_over(self, handed: HandedShares) -> None:
         """This worker is a newcomer: its script begins with the first share that is handed over."""

@@ -12,8 +12,6 @@ from weft.checkpoints.taking import CheckpointPlan
 from weft.core.errors import ConfigError
 
 MUST_AGREE = {
-    "num_workers": "with {} workers",
-    "strategy": "under '{}'",
     "seed": "with --seed {}",
     "global_batch": "with data.global_batch={}",
 }
@@ -67,6 +65,15 @@ def nothing_left(folder: str, manifest: Manifest) -> str:
 
 
 def _check(folder: Path, theirs: RunFacts, mine: RunFacts) -> None:
+    """Refuse what cannot be carried over. The number of workers and their strategy may change; not between one worker,
+    which reads its data in an order of its own, and several."""
+    if (theirs.num_workers == 1) != (mine.num_workers == 1):
+        enough = "1" if theirs.num_workers == 1 else "2 or more"
+        raise ConfigError(
+            f"the checkpoints in '{folder}' are of {_workers(theirs)}, and this run is of {_workers(mine)}: a single "
+            "worker reads its data in an order of its own.\n"
+            f"  Use -n {enough}, or give another folder."
+        )
     for name, words in MUST_AGREE.items():
         before, now = getattr(theirs, name), getattr(mine, name)
         if before != now:
@@ -74,6 +81,10 @@ def _check(folder: Path, theirs: RunFacts, mine: RunFacts) -> None:
                 f"the checkpoints in '{folder}' are of a run {words.format(before)}, but this one is "
                 f"{words.format(now)}.\n  Run it as it was, or give another folder."
             )
+
+
+def _workers(facts: RunFacts) -> str:
+    return "one worker" if facts.num_workers == 1 else f"{facts.num_workers} workers"
 
 
 def script_digest(script: Path) -> str:

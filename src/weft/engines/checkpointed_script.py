@@ -36,7 +36,7 @@ def seat_with_checkpoints() -> Alone | None:
     if planned.finished is not None:
         seat.tell(nothing_left(planned.plan.folder, planned.finished))
         raise SystemExit(0)
-    seat.checkpoints = checkpoints = Checkpoints(planned.plan, 0, seat.tell)
+    seat.checkpoints = checkpoints = Checkpoints(planned.plan, seat.tell)
     for number in (signal.SIGINT, signal.SIGTERM):
         LeaveBySignal(seat, number)
     atexit.register(_end, seat, checkpoints)

@@ -21,7 +21,7 @@ from weft.engines.real.kernels import compile_kernels
 from weft.engines.real.observer import Observer
 from weft.engines.run_outcome import RunOutcome
 from weft.engines.settings_sources import settings_of
-from weft.engines.simulated import runner
+from weft.engines.simulated import runner, world_run
 from weft.engines.simulated.job import SimulatedJob
 from weft.runtime.connections import SHM
 
@@ -134,7 +134,7 @@ def simulate(
         compile_kernels(settings.compress, say)
         with _told_whole():
             outcome = (runner.simulate_dry if dry else runner.simulate)(
-                job, runner.SimulationObserver(say, on_tell=say)
+                job, world_run.SimulationObserver(say, on_tell=say)
             )
     return RunOutcome.of(outcome.to_json())
 

@@ -1,6 +1,8 @@
 """Builds what a worker process runs on: lays its replica out, connects it, makes its stores, driver and reductions."""
 
-from collections.abc import Callable, Mapping, Sequence
+import fcntl
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -44,12 +46,19 @@ from weft.transports.frames import Layout
 from weft.transports.summing import Summing
 
 
-def _wait_for_all_values(arena: Arena, bells: Bells, wait_words: Wait) -> None:
-    """Block until all workers of the host have written the initial values to the replica that they share."""
-    line, workers = arena.worker_line, range(arena.num_workers)
-    arena.words[line(arena.local_rank) + STEPPING] = 1
-    bells.ring_scripts()
-    wait_words(lambda: all(arena.words[line(worker) + STEPPING] for worker in workers))
+@contextmanager
+def _alone(fd: int) -> Iterator[None]:
+    """A context that holds an exclusive lock on the arena (lockf); the kernel releases it if this process dies."""
+    fcntl.lockf(fd, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.lockf(fd, fcntl.LOCK_UN)
+
+
+def _has_values(arena: Arena) -> bool:
+    """Whether a worker of the host has written the initial values to the replica that all share."""
+    return any(arena.words[arena.worker_line(worker) + STEPPING] for worker in range(arena.num_workers))
 
 
 def _arena(job: WorkerJob, buckets: Sequence[Bucket]) -> Arena:
@@ -99,14 +108,18 @@ def _lay_out(
     def allocate(buckets: Sequence[Any]) -> ReplicaMemory:
         arenas.append(_arena(job, buckets))
         if strategy.shares_replica:
-            found.append(arenas[0].common_memory(is_new=bool(job.first_view)))
+            found.append(arenas[0].common_memory(is_new=_has_values(arenas[0])))
         elif summing is not None:
             found.append(apart_memory(buckets, summing))
         else:
             found.append(arenas[0].replica_memory(shares_params=shares_params, is_new=bool(job.first_view)))
         return found[0]
 
-    if in_place or strategy.shares_replica:
+    if strategy.shares_replica:  # the first to come writes the values, so that nobody waits for one that dies meanwhile
+        with _alone(job.descriptors.arena):
+            replica.settle(order, allocate, job.bucket_bytes_max)
+            arenas[0].words[arenas[0].worker_line(arenas[0].local_rank) + STEPPING] = 1
+    elif in_place:
         replica.settle(order, allocate, job.bucket_bytes_max)
     else:
         replica.settle(order, None, job.bucket_bytes_max)
@@ -227,8 +240,6 @@ def build(
     arena, memory = _lay_out(job, strategy, replica, order, summing, in_place=in_place, shares_params=shares_params)
     lines = [arena.sleeping_line(local_rank) for local_rank in range(len(job.on_host))]
     bells = Bells(job.local_rank, arena.words, lines, job.descriptors.bells)
-    if strategy.shares_replica:
-        _wait_for_all_values(arena, bells, wait_words)
     world = _world(job, strategy, replica.buckets)
     kinds = kinds_of(all_kinds(strategy))
     codecs = ready_codecs(strategy, [replica])
@@ -254,7 +265,7 @@ def build(
     if summing is not None:
         given = memory.given if in_place and memory is not None else ()
         driver.reduce = AgreedReduce(world, job.rank, mailbox, store, summing, bells.ring_own, given, tracer)
-    elif is_native:
+    elif is_native and (strategy.reduces or not job.survives or not job.hosts):  # sums between hosts do not survive
         driver.reduce = _reduce_here(runtime, job, arena, store, wait_words, plan, is_given=in_place, tracer=tracer)
     runtime.recording = recording
     return runtime

@@ -1,7 +1,7 @@
 """The connections of one process: a listener, opened before the other workers' addresses are known, and a transport."""
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from weft.core.world import World
 from weft.cost.links import Link
@@ -37,6 +37,8 @@ class Connections:
 
     def __init__(self, job: WorkerJob) -> None:
         self._job = job
+        self.lost: Callable[[], Collection[int]] = tuple
+        """The workers that are lost before this one is connected; it does not wait for them."""
         self._addresses = job.addresses or [LOOPBACK] * job.num_workers
         self._others = [rank for rank in range(job.num_workers) if rank not in job.on_host]
         """Ranks of the workers of other hosts."""
@@ -89,7 +91,8 @@ class Connections:
             tls=tls,
             is_private=job.is_private,
             others=others,
+            first_view=job.first_view,
             connect_timeout_s=job.connect_timeout_s,
         )
-        transport.connect()
+        transport.connect(self.lost)
         return transport

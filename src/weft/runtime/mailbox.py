@@ -141,6 +141,14 @@ class Mailbox:
         for rank in newcomers:
             del self.sent[rank], self._received[rank]
 
+    def reconnect(self, ports: Mapping[Rank, int], view: int) -> list[Rank]:
+        """Connect to the newcomers of `view`, by the ports of those that use sockets; this process may be one of them.
+        Returns those that cannot be reached."""
+        if not ports:
+            return []
+        assert self.transport is not None
+        return self.transport.reconnect(ports, view)
+
     @property
     def received(self) -> Mapping[Rank, int]:
         """Number of frames that were handed over from each other process."""
@@ -171,10 +179,12 @@ class Mailbox:
             self.places[server] = min(members, key=lambda rank: (num_servers[rank], rank))
         return self._moved
 
-    def open_again(self, stores: Mapping[NodeId, LiveStore]) -> None:
-        """The view has changed: send what was waiting, want nothing more of those who are lost, and fetch from moved
-        servers where they are now. `stores` are now those of this process's nodes."""
+    def open_again(self, stores: Mapping[NodeId, LiveStore], view: int) -> None:
+        """The view has changed to `view`: send what was waiting, want nothing more of those who are lost, and fetch
+        from moved servers where they are now. `stores` are now those of this process's nodes."""
         self._is_closed, self._stores = False, stores
+        if self._tracer is not None:
+            self._tracer.enter_view(view)
         unsent, self._unsent = self._unsent, []
         assert self.transport is not None
         for to, header, data, body in unsent:

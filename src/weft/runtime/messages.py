@@ -13,10 +13,14 @@ from weft.data.proportional import EVERY
 from weft.data.shares import STATIC
 from weft.observe.records.status import Status, Told
 from weft.observe.records.tracks import Traced
+from weft.runtime.checkpoint_messages import CheckpointDue, PartCopied, PartLost, PartWritten, TakePart
 from weft.runtime.descriptors import Descriptors
 from weft.runtime.seats.returned_files import FilePiece, PieceTaken, Unsaved
 from weft.runtime.view_messages import (
+    CannotSurvive,
     DealAgain,
+    Depart,
+    Departs,
     Freeze,
     Frozen,
     GoOn,
@@ -24,10 +28,16 @@ from weft.runtime.view_messages import (
     LaidOut,
     LookAsked,
     LookTold,
+    LostBefore,
+    PieceAsked,
+    PieceHanded,
+    Progressed,
     RestAsked,
     RestAt,
     Resting,
     RestTold,
+    StepCommitted,
+    Unreached,
     ViewTaken,
     ViewTold,
 )
@@ -87,6 +97,12 @@ class WorkerJob(Struct, frozen=True, tag=True, kw_only=True):
     """--set network.trusted: libraries without encryption or authentication (Gloo, NCCL) may be used between hosts."""
     survives: bool = False
     """Whether the others go on when this worker is lost, so that its memory must not be theirs."""
+    must_survive: bool = True
+    """Scripts of which nobody knows what a lost worker had are refused; else a loss ends their run."""
+    departs: bool = False
+    """Whether this worker leaves when it is sent SIGTERM, and the others go on."""
+    stops_on_nan: bool = False
+    """--on-nan stop: the first gradient that is not finite ends the run."""
     first_view: int = 0
     """The first view in which this worker can be; it is a newcomer if that is not 0."""
     checkpoint: CheckpointPlan | None = None
@@ -270,6 +286,10 @@ class LeaveAt(Struct, frozen=True, tag=True):
     step: int
 
 
+class SpoilGradients(Struct, frozen=True, tag=True):
+    """To a worker, by --chaos: from now on its gradients are NaN."""
+
+
 class Halt(Struct, frozen=True, tag=True):
     """To all workers: the run has failed; answer with `Halted`, and end."""
 
@@ -287,8 +307,8 @@ class ScriptCompleted(Struct, frozen=True, tag=True):
 
 
 class Conclude(Struct, frozen=True, tag=True):
-    """To all workers, twice: when all scripts have ended (worker `first` then evaluates `reports` and writes `saves`),
-    and when all have sent `Concluded`."""
+    """To all workers, twice: when all scripts have ended (worker `first` then evaluates `reports`, and whom this is for
+    writes `saves`), and when all have sent `Concluded`."""
 
     reports: list[int]
     saves: list[int]
@@ -330,7 +350,9 @@ Message = (
     WorkerJob | ScriptJoined | Welcome | Order | Planned | Reported | ReplicaTold | Decided | Evaluated | Saves
     | FilePiece | Unsaved | PieceTaken | OnceAsked | OnceAnswer | OnceLoaded | ThroughputMeasured | FractionsAsked
     | FractionsTold | PortionRequested | PortionTold | Traced | LaidOut | Freeze | Frozen | ViewTold | ViewTaken
-    | DealAgain | RestAsked | RestTold | RestAt | Resting | LookAsked | LookTold | HandedOver | GoOn
-    | StepAsked | StepTold | LeaveAt | Halt | Halted | ScriptCompleted | Conclude | Concluded | Leaving
+    | DealAgain | Departs | Depart | RestAsked | RestTold | RestAt | Resting | LookAsked | LookTold | HandedOver | GoOn
+    | CannotSurvive | CheckpointDue | TakePart | PartCopied | PartWritten | PartLost | Unreached | LostBefore
+    | Progressed | PieceAsked | PieceHanded | StepCommitted
+    | StepAsked | StepTold | LeaveAt | SpoilGradients | Halt | Halted | ScriptCompleted | Conclude | Concluded | Leaving
     | Failed | Told
 )  # fmt: skip

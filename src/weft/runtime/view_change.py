@@ -11,11 +11,13 @@ Between `Freeze` and the new view nothing leaves this process: what its peers se
 
 A newcomer's process sends nothing, and keeps what comes, until it is told the view that it comes in with.
 
+A worker that leaves in order freezes, too. It is in no view that is told, and what it has sent is before the cut.
+
 A worker may die during a change. When frozen, another `Freeze` with a higher view replaces the first. After the cut,
 the view is told first: others may have told it already.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -64,21 +66,29 @@ class ViewChange:
         self._unsent: list[Unsent] = []
         self.on_frozen: Callable[[Freeze, dict[int, int]], None] = lambda order, sent: None
         """Called when this process has frozen, with the number of frames that it has sent to each other process."""
+        self.on_unreached: Callable[[list[int]], None] = lambda newcomers: None
+        """Called with newcomers to which this process cannot connect."""
         self.on_view: Callable[[ViewTold], None] = lambda told: None
         """Called before a new view is told to the peers."""
 
     def freeze(self, order: Freeze) -> None:
         """A view is to come: from now on nothing leaves this process. `on_frozen` is told what has left it."""
-        self._mailbox.lose(order.lost)
-        if self._driver.shared_params is not None:
-            self._driver.shared_params.lose(order.lost)
+        self._lose(order.lost)
         if self._told is not None:
             self._next = order
             return
         self.is_on = True
         self._mailbox.close()
         self._mailbox.renew(order.newcomers)
+        unreached = self._mailbox.reconnect(order.ports, order.view)
+        if unreached:
+            self.on_unreached(unreached)
         self.on_frozen(order, dict(self._mailbox.sent))
+
+    def _lose(self, lost: Sequence[int]) -> None:
+        self._mailbox.lose(lost)
+        if self._driver.shared_params is not None:
+            self._driver.shared_params.lose(lost)
 
     def keep(self, node: NodeId, action: Send, payload: Any, hyper: Any) -> None:
         """A node sends something while the view changes: it comes back after the change."""
@@ -91,6 +101,8 @@ class ViewChange:
     def enter(self, told: ViewTold) -> None:
         """This process is a newcomer: tell its peers the view, which is their first."""
         self._mailbox.places = list(told.places)
+        self._mailbox.lose([worker for worker in self._driver.world.workers if worker not in told.processes])
+        self._mailbox.reconnect(told.ports, told.view)
         self._tell(told)
 
     def progress(self) -> bool:
@@ -114,6 +126,7 @@ class ViewChange:
     def _tell(self, told: ViewTold) -> None:
         """Tell all peers who the members are, and return to each what it has sent since this process froze."""
         driver = self._driver
+        self._lose([rank for rank in driver.world.workers if rank not in told.processes])  # with those that have left
         self.on_view(told)
         unsent, self._unsent, before = self._unsent, [], tuple(driver.nodes.values())
         self._view, self.is_on, self._told = told.view, False, None
@@ -128,7 +141,7 @@ class ViewChange:
             if self._mailbox.places[node] == driver.worker.id
         ]
         moved = [driver.host(server, told.view) for server in here]
-        self._mailbox.open_again({id: node.store for id, node in driver.nodes.items()})
+        self._mailbox.open_again({id: node.store for id, node in driver.nodes.items()}, told.view)
         changed = MembersChanged(told.view, (*told.members, *driver.world.servers), told.reason)
         for node in before:
             driver.deliver(node, changed)

@@ -2,12 +2,33 @@
 
 from msgspec import Struct
 
-from weft.data.dealt_again import HandedShares, Reached
+from weft.data.share_records import HandedShares, Reached
 
 
 class LaidOut(Struct, frozen=True, tag=True):
     """To the engine: this worker has laid its model out and is connected; from now on others can go on without it. A
     newcomer says it when it wants to come in."""
+
+    port: int = 0
+    """The TCP port on which it listens; 0 if it does not use sockets."""
+
+
+class CannotSurvive(Struct, frozen=True, tag=True):
+    """To the engine: what this script does cannot go on after a loss; the first one ends the run."""
+
+    why: str
+
+
+class LostBefore(Struct, frozen=True, tag=True):
+    """To all living workers, before all of them have laid out: do not wait until these have connected."""
+
+    lost: list[int]
+
+
+class Progressed(Struct, frozen=True, tag=True):
+    """To the engine, where there are several hosts and workers make steps of their own: how far this worker is."""
+
+    reached: Reached
 
 
 class Freeze(Struct, frozen=True, tag=True):
@@ -19,6 +40,8 @@ class Freeze(Struct, frozen=True, tag=True):
     """All workers that are gone."""
     newcomers: list[int] = []
     """The workers that come in with this view. They have sent nothing yet."""
+    ports: dict[int, int] = {}
+    """The ports of newcomers that use sockets: the others connect to them."""
 
 
 class Frozen(Struct, frozen=True, tag=True):
@@ -29,6 +52,12 @@ class Frozen(Struct, frozen=True, tag=True):
     """Number of frames that this process has sent to each other one since the run began."""
     places: list[int] = []
     """The process of each node, for newcomers; empty: no newcomer is to come."""
+
+
+class Unreached(Struct, frozen=True, tag=True):
+    """To the engine: newcomers to which this worker could not connect."""
+
+    newcomers: list[int]
 
 
 class ViewTold(Struct, frozen=True, tag=True):
@@ -45,6 +74,8 @@ class ViewTold(Struct, frozen=True, tag=True):
     newcomers: list[int] = []
     places: list[int] = []
     """The process of each node, for newcomers."""
+    ports: dict[int, int] = {}
+    """The ports of newcomers that use sockets, for the other newcomers."""
 
 
 class ViewTaken(Struct, frozen=True, tag=True):
@@ -68,11 +99,27 @@ class DealAgain(Struct, frozen=True, tag=True):
     newcomers: list[int] = []
 
 
+class StepCommitted(Struct, frozen=True, tag=True):
+    """To the engine: this worker has made its first step since it took the view."""
+
+    view: int
+
+
+class Departs(Struct, frozen=True, tag=True):
+    """To the engine: this worker was sent SIGTERM and has made its last step; it answers others until it gets
+    `Depart`, or, if all leave, `LeaveAt`."""
+
+
+class Depart(Struct, frozen=True, tag=True):
+    """To a worker that wants to leave: all others have received what it sent, and go on without it; end."""
+
+
 class RestAsked(Struct, frozen=True, tag=True):
-    """To all members: newcomers want to come in; answer with `RestTold`, and pause after this step. Rests are numbered
-    from 1 on."""
+    """To all members: newcomers want to come in, or a checkpoint is due; answer with `RestTold`, and pause after this
+    step. Rests are numbered from 1 on."""
 
     rest: int
+    is_for_checkpoint: bool = False
 
 
 class RestTold(Struct, frozen=True, tag=True):
@@ -82,12 +129,13 @@ class RestTold(Struct, frozen=True, tag=True):
     step: int
     period: int
     """All members stop before the same step, a multiple of this; 0: each stops before its own next one."""
+    has_stopped: bool = False
+    """It has stopped before that step, because a checkpoint is due there."""
 
 
 class RestAt(Struct, frozen=True, tag=True):
     """To a member: stop when `step` steps are made, and answer with `Resting`."""
 
-    rest: int
     step: int
 
 
@@ -130,6 +178,27 @@ class HandedOver(Struct, frozen=True, tag=True):
     state: bytes
     """The form (adapters/sharing.py) of what the script keeps between steps; its arrays are in the memfd of
     `weft.once`."""
+    sponsor: int = 0
+    start: int = 0
+    stop: int = 0
+    """Where these arrays begin and end in the memfd of the sponsor's host."""
+
+
+class PieceAsked(Struct, frozen=True, tag=True):
+    """From a newcomer on another host than its sponsor's to the engine, then from it to the sponsor: asks for the bytes
+    from `start` to `stop` of what was handed over."""
+
+    sponsor: int
+    newcomer: int
+    start: int
+    stop: int
+
+
+class PieceHanded(Struct, frozen=True, tag=True):
+    """From the sponsor to the engine, then from it to `newcomer`: the answer."""
+
+    newcomer: int
+    piece: bytes
 
 
 class GoOn(Struct, frozen=True, tag=True):

@@ -8,7 +8,7 @@ from weft.core.names import NodeId, Result
 from weft.core.recorder import Recording, replay
 from weft.core.strategy import Strategy
 from weft.core.world import World
-from weft.data.dealt_again import Reached
+from weft.data.share_records import Reached
 from weft.observe.records.status import CodingStatus, DeviceStatus, LinkStatus, in_all
 from weft.runtime.driver import DrivenNode, Driver
 from weft.runtime.mailbox import Mailbox
@@ -153,8 +153,11 @@ class WorkerRuntime:
         line = self._arena.worker_line(self._arena.local_rank) + REACHED
         self._arena.words[line : line + 3] = array("q", [reached.begun, share, reached.rounds.get(share, 0)])
 
-    def published(self, rank: int) -> Reached:
-        """Where another worker of this host is, or was when it died, as far as the oldest share that it had begun."""
+    def published(self, rank: int) -> Reached | None:
+        """Where another worker is, or was when it died, as far as the oldest share that it had begun; None: it is on
+        another host."""
+        if rank not in self._arena.ranks:
+            return None
         line = self._arena.worker_line(self._arena.ranks.index(rank)) + REACHED
         begun, share, num_rounds = self._arena.words[line : line + 3]
         return Reached(begun, {} if share == NONE else {share: num_rounds})

@@ -48,6 +48,13 @@ class Cores:
         host.running[worker] = (work_ns, done, args)
         self._plan(host)
 
+    def drop(self, worker: int) -> None:
+        """A worker's process is dead: what it ran is never done, and the others have more of a core."""
+        host = self._hosts[self._host_of[worker]]
+        host.count(self._kernel.now_ns)
+        if host.running.pop(worker, None) is not None:
+            self._plan(host)
+
     def _plan(self, host: HostCores) -> None:
         host.generation += 1
         if host.running:

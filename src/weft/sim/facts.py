@@ -97,6 +97,11 @@ class Facts:
         return max(self.finished_s)
 
     @property
+    def samples_per_s(self) -> float:
+        """Samples of finished steps, per virtual second."""
+        return self.samples / self.virtual_s if self.virtual_s else 0.0
+
+    @property
     def staleness_mean(self) -> float:
         return self.staleness_sum / self.staleness_count if self.staleness_count else 0.0
 

@@ -1,13 +1,15 @@
 """Iterations in virtual time: when their gradients are ready, bucket by bucket."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from weft.core.events import GradientReady
+from weft.core.names import NodeId
 from weft.core.world import World
 from weft.sim.compute import ready_shares
 from weft.sim.cores import Cores
 from weft.sim.facts import Facts
-from weft.sim.kernel import NS_PER_S, Kernel
+from weft.sim.kernel import NS_PER_S, Kernel, to_ns
 from weft.sim.node import SimulatedNode
 
 Fill = Callable[[SimulatedNode, GradientReady, bool], None]
@@ -28,6 +30,7 @@ class Iterations:
         facts: Facts,
         world: World,
         fill: Fill,
+        is_gone: Callable[[SimulatedNode], bool],
         num_cores: int | None = None,
         stretch: Sequence[float] = (),
     ) -> None:
@@ -38,6 +41,7 @@ class Iterations:
         """When each bucket is ready: the share of the iteration's time, in nanoseconds per second."""
         self._last = self._ready[-1][0]
         self._fill = fill
+        self._is_gone = is_gone
         self._cores = None if num_cores is None else Cores(kernel, world.hosts, num_cores)
         self._stretch = stretch or (1.0,) * world.num_workers
 
@@ -55,9 +59,23 @@ class Iterations:
             event = GradientReady(node.step, bucket, samples)
             kernel.at(now_ns + round(seconds * share_ns), self._fill, (node, event, bucket == self._last))
 
+    def drop(self, worker: NodeId) -> None:
+        """A worker's process is dead: it uses no core any more."""
+        if self._cores is not None:
+            self._cores.drop(worker)
+
+    def prepare(self, worker: NodeId, seconds: float, then: Callable[..., None], args: tuple[Any, ...]) -> None:
+        """Call then(*args) when a new process of a worker has had so many seconds of a core, before its first step."""
+        if self._cores is not None:
+            self._cores.run(worker, seconds * NS_PER_S, then, args)
+        else:
+            self._kernel.at(self._kernel.now_ns + to_ns(seconds), then, args)
+
     def _run(self, node: SimulatedNode, seconds: float, samples: float, began_ns: int, place: int) -> None:
         """Run an iteration on a core until its next bucket is ready; a stretched one, to its end."""
         assert self._cores is not None
+        if self._is_gone(node):  # it died while it was coding
+            return
         before = self._ready[place - 1][1] if place else 0.0
         is_stretched = self._stretch[node.id] > 1
         until = NS_PER_S if is_stretched else self._ready[place][1]

@@ -88,13 +88,22 @@ class GhostProgram:
     resume: Callable[[], Request | None]
 
     def __init__(self, step_samples: Sequence[int], num_steps: int) -> None:
-        self.resume = partial(next, self._run(step_samples, num_steps), None)
+        self._steps = step_samples, num_steps
+        self.begin_at(0)
+
+    def begin_at(self, step: int) -> None:
+        """Its next step will be this one."""
+        self.resume = partial(next, self._run(*self._steps, step), None)
+
+    def again(self) -> "GhostProgram":
+        """The same script, begun anew."""
+        return GhostProgram(*self._steps)
 
     @staticmethod
-    def _run(step_samples: Sequence[int], num_steps: int) -> Generator[Request, None, None]:
+    def _run(step_samples: Sequence[int], num_steps: int, first: int) -> Generator[Request, None, None]:
         per_epoch = len(step_samples)
         requests = {samples: (BackwardDone(samples), StepDone(samples, None)) for samples in set(step_samples)}
-        for step in range(num_steps):
+        for step in range(first, num_steps):
             yield from requests[step_samples[step % per_epoch]]
             if (step + 1) % per_epoch == 0:
                 yield ReportDone(step // per_epoch, {})

@@ -110,7 +110,9 @@ class Simulation:
         self._fire_if_able = when_able(self._fire)
         self._finish_if_able = when_able(self._finish_step)
         self._ask_if_able = when_able(self._ask_for_portion)
-        self._iterations = Iterations(self.kernel, self.facts, world, when_able(self._fill), num_cores, stretch)
+        self.iterations = Iterations(
+            self.kernel, self.facts, world, when_able(self._fill), self.liveness.is_gone, num_cores, stretch
+        )
         self.nodes += [
             self._new_node(id, world, stores[id], programs[id] if id < world.num_workers else None)
             for id in range(world.num_nodes)
@@ -336,7 +338,7 @@ class Simulation:
 
     def _schedule_gradients(self, node: SimulatedNode, samples: float) -> None:
         fresh, node.samples = samples - node.samples, samples
-        self._iterations.begin(node, self._compute.seconds(node.id, node.step, fresh, self._rngs[node.id]), samples)
+        self.iterations.begin(node, self._compute.seconds(node.id, node.step, fresh, self._rngs[node.id]), samples)
 
     def _fill(self, node: SimulatedNode, event: GradientReady, is_last: bool) -> None:
         node.held = is_last

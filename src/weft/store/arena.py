@@ -123,6 +123,8 @@ class Arena:
         buckets = range(len(self.buckets))
         trained = [bucket for bucket in buckets if self.buckets[bucket].trainable]
         given = [self.array(f"given.{self.local_rank}", bucket) for bucket in trained]
+        for gradient in given if is_new else ():
+            gradient[:] = 0  # its predecessor's may not have been finite, and gaps between tensors are never written
         seen = [self.view("reduced.0", bucket) for bucket in trained]
         if not shares_params:
             return ReplicaMemory([_own(bucket) for bucket in self.buckets], given, seen)

@@ -50,7 +50,11 @@ def build_store(
     )
 
 
+def ghost_store(strategy: Strategy, world: World, node: NodeId) -> GhostStore:
+    """The store of one node, without tensors."""
+    return GhostStore(world.buckets, slots_of(strategy, world, node), strategy.codecs())
+
+
 def ghost_stores(strategy: Strategy, world: World) -> list[GhostStore]:
     """Those of all nodes, without tensors."""
-    codecs = strategy.codecs()
-    return [GhostStore(world.buckets, slots_of(strategy, world, node), codecs) for node in range(world.num_nodes)]
+    return [ghost_store(strategy, world, node) for node in range(world.num_nodes)]

@@ -40,16 +40,21 @@ class Gate:
         """What is not trained (BatchNorm's means), as the last reduction left it, or else the last step."""
         self._last: int | None = None
         """The step that was left out last."""
+        self._first = 0
+        """The first of the steps in a row that ends with it."""
         self.num_steps = 0
         self.is_closed = False
         """Something of the last gradient was left out."""
+        self._is_spoilt = False
 
-    def begin(self) -> None:
-        """A backward gives its first bucket."""
-        self.is_closed = False
+    def begin(self, *, is_spoilt: bool = False) -> None:
+        """A backward gives its first bucket. One that `is_spoilt` becomes NaN (--chaos)."""
+        self.is_closed, self._is_spoilt = False, is_spoilt
 
     def weigh(self, step: int, bucket: int, samples: float) -> float:
         """What a bucket of the gradient weighs that is given while backward runs, or right after it."""
+        if self._is_spoilt and self._is_alike:
+            self._replica.array(GIVEN, bucket)[:] = np.nan
         if not self._is_alike or is_finite(self._replica.array(GIVEN, bucket)):
             return samples
         self._leave_out(step, GIVEN, [bucket])
@@ -60,6 +65,8 @@ class Gate:
         if self._is_alike:
             return samples, None if self.is_closed else loss
         gradients = [self._replica.array(GRADIENT, bucket) for bucket in self._trained]
+        for gradient in gradients if self._is_spoilt else ():
+            gradient[:] = np.nan
         if all(is_finite(gradient) for gradient in gradients):
             return samples, loss
         self._leave_out(step, GRADIENT, self._trained)
@@ -75,14 +82,15 @@ class Gate:
     def reduced(self) -> None:
         """Backward may return. Where replicas are equal, so is what is not trained, until the script writes to it."""
         if self._is_alike:
-            self._keep()
+            self.keep()
 
     def end(self) -> None:
         """The step is over."""
         if not self._is_alike:
-            self._keep()
+            self.keep()
 
-    def _keep(self) -> None:
+    def keep(self) -> None:
+        """What is not trained is the same on all workers now, or that of a newcomer's sponsor."""
         for bucket, kept in self.kept.items():
             np.copyto(kept, self._replica.array(PARAMS, bucket))
 
@@ -94,6 +102,8 @@ class Gate:
                 np.copyto(array, kept)
         if step == self._last:
             return
+        if self._last is None or step != self._last + 1:
+            self._first = step
         self._last = step
         parameter = bad_tensor(self._replica, PARAMS, self._trained)
         if parameter is not None and self._is_mixed:
@@ -103,4 +113,5 @@ class Gate:
             )
         self.num_steps += 1
         gradient = f"the gradient of '{bad_tensor(self._replica, slot, buckets)}'"
-        self._tell(LeftOut(step, gradient if parameter is None else f"parameter '{parameter}'", self.num_steps))
+        what = gradient if parameter is None else f"parameter '{parameter}'"
+        self._tell(LeftOut(step, what, self.num_steps, self._first))

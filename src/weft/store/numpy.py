@@ -23,7 +23,7 @@ from weft.store.gate import Gate
 from weft.store.lbfgs import Curvature
 from weft.store.own_writes import OwnWrites
 from weft.store.reduction import reduce_arrays
-from weft.store.rules import State, kept_by, update
+from weft.store.rules import COUNT, State, kept_by, update
 from weft.store.store import undeclared
 
 Array = NDArray[Any]
@@ -288,6 +288,27 @@ class NumpyStore:
         """The length of all that codecs have left out and will say later."""
         kept = [arrays for slot, arrays in self._declared.items() if slot.endswith(KEPT)]
         return sqrt(sum(float(np.vdot(array, array)) for arrays in kept for array in arrays.values()))
+
+    def to_keep(self) -> dict[str, dict[int, Array]]:
+        """What a run that goes on from a checkpoint must have besides `params`, by slot and bucket: what codecs have
+        left out, and the state of rules."""
+        of_rules = {f"{name}.{kept}" for name, rule in self._rules.items() for kept in kept_by(rule)}
+        slots = [slot for slot in self._declared if slot.endswith(KEPT) or slot in of_rules]
+        kept = {slot: {b: self._array(Buffer(slot, b)) for b in self._declared[slot]} for slot in slots}
+        for (rule, bucket), state in self._rule_state.items():
+            if COUNT in state:
+                kept.setdefault(f"{rule}.{COUNT}", {})[bucket] = state[COUNT]
+        return {slot: arrays for slot, arrays in kept.items() if arrays}
+
+    def take_kept(self, kept: Mapping[str, Mapping[int, Array]]) -> None:
+        """Go on with what another store, of the same strategy and layout, had to keep."""
+        for slot, arrays in kept.items():
+            rule, _, name = slot.rpartition(".")
+            for bucket, array in arrays.items():
+                if name == COUNT:
+                    self._rule_state.setdefault((rule, bucket), {})[COUNT] = array
+                else:
+                    self._written(Buffer(slot, bucket))[:] = array
 
     def reduce(self, payloads: Sequence[Array], weights: Sequence[float], op: str) -> Array:
         return reduce_arrays(payloads, weights, op)

@@ -10,6 +10,8 @@ from weft.core.rules import SGD, AdaGrad, Adam, Momentum, Rule
 
 Array = NDArray[Any]
 State = dict[str, Array]
+COUNT = "count"
+"""The entry of a state that counts updates."""
 
 
 def _state(state: State, name: str, like: Array) -> Array:
@@ -37,7 +39,7 @@ def _adagrad(rule: AdaGrad, w: Array, g: Array, lr: float, state: State) -> None
 
 def _adam(rule: Adam, w: Array, g: Array, lr: float, state: State) -> None:
     m, v = _state(state, "mean", w), _state(state, "squares", w)
-    count = state.setdefault("count", np.zeros(1))
+    count = state.setdefault(COUNT, np.zeros(1))
     count += 1
     m += (1 - rule.beta1) * (g - m)
     v += (1 - rule.beta2) * (g * g - v)

@@ -38,20 +38,21 @@ def dial(
     timeout_s: float,
     *,
     who: str = "",
+    view: int = 0,
     began_s: float | None = None,
     clock: Callable[[], float] = monotonic,
 ) -> socket.socket:
     """Connect to the process of rank `other` at `address`, and run the handshake; returns a non-blocking socket.
 
-    `tls` is the calling end's context. Errors call the other end `who`, or by its rank. `timeout_s` runs from
-    `began_s`, if that is given.
+    `tls` is the calling end's context. Errors call the other end `who`, or by its rank. `view` is the one in
+    which a newcomer comes in, and else 0. `timeout_s` runs from `began_s`, if that is given.
     """
     host, port = address[:2]  # IPv6 has more
     who = f"{who or f'rank {other}'} at {host}:{port}"
     deadline_s = (clock() if began_s is None else began_s) + timeout_s
 
     def begin(certified: Rank | None) -> Steps:  # TLS has checked the name in the certificate
-        return call(me, other, secret, token_bytes(NONCE_BYTES))
+        return call(me, other, secret, token_bytes(NONCE_BYTES), view)
 
     for _ in range(CALLS_MAX):
         sock = new_socket(host)

@@ -17,7 +17,7 @@ from weft.core.errors import TransportError
 from weft.core.names import Bucket, NodeId, Part
 
 MAGIC = b"WEFT"
-VERSION = 1
+VERSION = 2
 HEADER_BYTES = 64
 DATA_BYTES_MAX = 16 << 10
 """Limit of `data`: a message's plain data (4 KiB at most) and the hyper-parameters that are sent with gradients."""

@@ -1,14 +1,16 @@
 """The handshake: both ends of a connection prove that they know the job's secret before any frame is read.
 
     caller                                              answerer
-    magic, version, its rank, the other's, nonce   ->
+    magic, version, its rank, the other's,
+      the view that it calls for, nonce            ->
                                                    <-   magic, version, nonce
     HMAC(secret, "caller", all of the above)       ->
                                                    <-   HMAC(secret, "answerer", all of the above)
 
 Nonces are fresh, so a replayed conversation proves nothing. The role is part of a proof, so no end's proof can be
 reflected to it. The caller proves itself first: a stranger learns nothing, and the answerer's proof tells the caller
-that it was let in.
+that it was let in. The view (0 when a run begins) tells the calls of a process from those of another that had its rank
+before, and was lost.
 """
 
 import hmac
@@ -27,9 +29,9 @@ SECRET_BYTES = 32
 NONCE_BYTES = 32
 PROOF_BYTES = 32
 
-HELLO = Struct("<8sBII32s")
+HELLO = Struct("<8sBIIQ32s")
 CHALLENGE = Struct("<8sB32s")
-_PROVED = Struct("<8sBII32s32s")
+_PROVED = Struct("<8sBIIQ32s32s")
 
 NOT_BELIEVED = ("TLSV1_ALERT_UNKNOWN_CA", "TLSV1_ALERT_DECRYPT_ERROR", "SSLV3_ALERT_BAD_CERTIFICATE")
 """OpenSSL's reasons when the other end has refused this end's certificate."""
@@ -51,6 +53,7 @@ class Conversation(NamedTuple):
 
     caller: Rank
     answerer: Rank
+    view: int
     caller_nonce: bytes
     answerer_nonce: bytes
 
@@ -63,26 +66,28 @@ class Conversation(NamedTuple):
             raise HandshakeRefused("wrong proof", "its secret is not this job's, or an old conversation was replayed.")
 
 
-def call(me: Rank, other: Rank, secret: bytes, nonce: bytes) -> Steps:
+def call(me: Rank, other: Rank, secret: bytes, nonce: bytes, view: int = 0) -> Steps:
     """The side of the process that made the connection."""
-    magic, version, other_nonce = CHALLENGE.unpack((yield HELLO.pack(MAGIC, VERSION, me, other, nonce), CHALLENGE.size))
+    hello = HELLO.pack(MAGIC, VERSION, me, other, view, nonce)
+    magic, version, other_nonce = CHALLENGE.unpack((yield hello, CHALLENGE.size))
     _check_opening(magic, version)
-    conversation = Conversation(me, other, nonce, other_nonce)
+    conversation = Conversation(me, other, view, nonce, other_nonce)
     proof = yield conversation.proof(secret, b"caller"), PROOF_BYTES
     conversation.check(secret, b"answerer", proof)
     return other
 
 
-def answer(me: Rank, expected: Callable[[Rank], str | None], secret: bytes, nonce: bytes) -> Steps:
-    """The side of the process that accepted it. `expected` returns an objection to a proved rank, or None."""
-    magic, version, caller, callee, caller_nonce = HELLO.unpack((yield b"", HELLO.size))
+def answer(me: Rank, expected: Callable[[Rank, int], str | None], secret: bytes, nonce: bytes) -> Steps:
+    """The side of the process that accepted it. `expected` takes the proved rank and the view that it calls for,
+    and returns an objection, or None."""
+    magic, version, caller, callee, view, caller_nonce = HELLO.unpack((yield b"", HELLO.size))
     _check_opening(magic, version)
     if callee != me:
         raise HandshakeRefused("wrong rank", f"it looks for rank {callee}, but this is rank {me}.")
-    conversation = Conversation(caller, me, caller_nonce, nonce)
+    conversation = Conversation(caller, me, view, caller_nonce, nonce)
     proof = yield CHALLENGE.pack(MAGIC, VERSION, nonce), PROOF_BYTES
     conversation.check(secret, b"caller", proof)
-    objection = expected(caller)
+    objection = expected(caller, view)
     if objection is not None:
         raise HandshakeRefused(objection, f"it is rank {caller}, which is not awaited by rank {me}.")
     yield conversation.proof(secret, b"answerer"), 0

@@ -1,6 +1,6 @@
 """The mixed transport: rings to the processes of this host, sockets to those of other hosts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from weft.transports.transport import Frame, Rank, Traffic, Transport
 
@@ -10,6 +10,7 @@ class MixedTransport:
 
     def __init__(self, on_host: Sequence[Rank], rings: Transport, sockets: Transport) -> None:
         """`on_host` are the ranks of this host's workers by local rank, which is how rings address them."""
+        self._on_host = list(on_host)
         self._local_ranks = {rank: local_rank for local_rank, rank in enumerate(on_host)}
         self._rings = rings
         self._sockets = sockets
@@ -34,11 +35,17 @@ class MixedTransport:
             self._rings.send(local_rank, header, data, body)
 
     def poll(self, take: Callable[[Frame], None]) -> int:
-        return self._rings.poll(take) + self._sockets.poll(take)
+        def take_local(frame: Frame) -> None:
+            take(frame._replace(sender=self._on_host[frame.sender]))
+
+        return self._rings.poll(take_local) + self._sockets.poll(take)
 
     def forget(self, lost: Sequence[Rank]) -> None:
         self._rings.forget([self._local_ranks[rank] for rank in lost if rank in self._local_ranks])
         self._sockets.forget([rank for rank in lost if rank not in self._local_ranks])
+
+    def reconnect(self, newcomers: Mapping[Rank, int], view: int) -> list[Rank]:
+        return self._sockets.reconnect(newcomers, view)  # the rings of this host stay as they are
 
     def outbox_bytes(self, to: Rank | None = None) -> int:
         if to is None:

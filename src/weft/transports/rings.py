@@ -15,7 +15,7 @@ The reader reads a frame after WRITTEN without a fence: x86-64 does not reorder 
 import mmap
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from weft.transports.bells import BACKGROUND, SCRIPT, Bells, fence
 from weft.transports.frames import DATA_BYTES_MAX, HEADER_BYTES, Layout, check_data
@@ -136,6 +136,10 @@ class RingTransport:
     def forget(self, lost: Sequence[Rank]) -> None:
         for rank in lost:
             self._outbox[rank].clear()
+
+    def reconnect(self, newcomers: Mapping[Rank, int], view: int) -> list[Rank]:
+        """Nothing to do: a newcomer maps the rings of the process whose place it takes."""
+        return []
 
     def outbox_bytes(self, to: Rank | None = None) -> int:
         chosen = self._outbox.values() if to is None else [self._outbox[to]]

@@ -1,17 +1,21 @@
 """The TCP transport: connections between the processes of a run, one for each pair that does not use rings.
 
-A process connects to those of lower rank and accepts those of higher rank. Frames go from the sender's memory to the
-socket without a copy, and from the socket to one buffer per connection. The listener stays open while training runs:
-strangers that connect later are refused and counted.
+A process connects to those of lower rank and accepts those of higher rank. A newcomer, which takes the place of a
+process that is lost, is connected to by all others when its view is to come (`reconnect`); two newcomers of one view
+do as processes do at the start. A call says its view, so that none is taken for that of another process of the same
+rank.
+
+Frames go from the sender's memory to the socket without a copy, and from the socket to one buffer per connection. The
+listener stays open while training runs: strangers that connect later are refused and counted.
 """
 
 import selectors
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from secrets import token_bytes
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from weft.core.errors import ConfigError, NodeLost, TransportError
@@ -42,6 +46,8 @@ TURN_BYTES_MAX = 4 << 20
 SPINS = 16
 """Polls before sleeping, about a microsecond each: an answer often comes sooner than a sleeper wakes."""
 LINGER_S_MAX = 1.0
+LOOK_S = 0.05
+"""How often to look, while connecting, who is lost."""
 
 
 def listen(host: str, port: int = 0) -> socket.socket:
@@ -80,13 +86,15 @@ class TcpTransport:
         tls: "Contexts | None" = None,
         is_private: bool = False,
         others: Sequence[Rank] | None = None,
+        first_view: int = 0,
         connect_timeout_s: float = 10.0,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         """`addresses` are those of all ranks, in order; `rank_of` maps a node to the rank of its process, None if that
         may change. `survives`: a process that is gone is no error; what is for it is dropped.
 
-        `others` are the ranks to connect to; None: all.
+        `others` are the ranks to connect to; None: all. `first_view` is the first view in which a newcomer may come in,
+        and else 0.
 
         `is_private` is for network namespaces that Weft made itself, for this run alone, on one machine.
         """
@@ -99,7 +107,7 @@ class TcpTransport:
         """Ranks whose connections have ended, and how."""
         self._rank = rank
         self._others = [r for r in (range(num_processes) if others is None else sorted(others)) if r != rank]
-        self._addresses = addresses
+        self._addresses = list(addresses)
         self._secret = secret
         self._layout = layout
         self._rank_of = rank_of
@@ -107,33 +115,77 @@ class TcpTransport:
         self._tls = tls
         self._connect_timeout_s = connect_timeout_s
         self._clock = clock
-        self._is_closed = False
+        self._is_connected, self._is_closed = False, False
+        self._first_view = first_view
+        self._came_in = None if first_view else 0
+        """The view in which this process came in; None: it has not been told yet."""
+        self._called_for: dict[Rank, int] = {}
+        """The last view for which each rank has called, or was called."""
         self._links: dict[Rank, SocketLink] = {}
         self._selector = selectors.DefaultSelector()
         self._door = Door(listener, self._answer, tls and tls.answer, self._selector, clock)
         self.refused = self._door.refused
 
-    def connect(self) -> None:
-        """Connect to all `others`; raises a TransportError or NodeLost that names the ranks that are missing."""
-        began_s = self._clock()
-        deadline_s = began_s + self._connect_timeout_s
+    def connect(self, lost: Callable[[], Collection[Rank]] = tuple) -> None:
+        """Connect to all `others` that are not `lost()` meanwhile; raises a TransportError or NodeLost that names the
+        ranks that are missing. A newcomer waits until it is called."""
         try:
-            # A process accepts only after its own connects, which go to still lower ranks: so there is no cycle.
-            for rank in (rank for rank in self._others if rank < self._rank):
-                self._add(rank, self._call(rank, began_s))
-            while missing := [rank for rank in self._others if rank > self._rank and rank not in self._links]:
-                if self._clock() >= deadline_s:
-                    raise TransportError(self._still_awaited(missing))
-                for key, _ in self._selector.select(0.05):
-                    self._serve_door(key.data)
-                self._door.dismiss_the_slow()
+            if not self._first_view:
+                self._meet(self._others, 0, lost)
         except BaseException:
             self.abort()
             raise
+        self._is_connected = True
         for link in self._links.values():
             self._selector.register(link.sock, selectors.EVENT_READ, link)
 
-    def _call(self, rank: Rank, began_s: float) -> socket.socket:
+    def _meet(self, others: Sequence[Rank], view: int, lost: Callable[[], Collection[Rank]] = tuple) -> None:
+        """Connect to those of lower rank, and wait until those of higher rank have, unless they are lost."""
+        began_s = self._clock()
+        # A process accepts only after its own connects, which go to still lower ranks: so there is no cycle.
+        for rank in (rank for rank in others if rank < self._rank):
+            self._call_unless_lost(rank, view, began_s, lost)
+        while missing := [rank for rank in others if rank > self._rank and rank not in {*self._links, *lost()}]:
+            if self._clock() >= began_s + self._connect_timeout_s:
+                raise TransportError(self._still_awaited(missing))
+            for key, _ in self._selector.select(LOOK_S):
+                if not isinstance(key.data, SocketLink):
+                    self._serve_door(key.data)
+            self._door.dismiss_the_slow()
+
+    def _call_unless_lost(self, rank: Rank, view: int, began_s: float, lost: Callable[[], Collection[Rank]]) -> None:
+        """Connect to `rank`. One that is dead cannot be reached, perhaps before it is known here that it is lost."""
+        while rank not in lost():
+            error = self._try_to_call(rank, view, began_s)
+            if error is None:
+                return
+            if not self._survives or self._clock() >= began_s + self._connect_timeout_s:
+                raise error
+            sleep(LOOK_S)
+
+    def _try_to_call(self, rank: Rank, view: int, began_s: float) -> NodeLost | TransportError | None:
+        """Connect to `rank`; returns why it cannot be reached."""
+        try:
+            self._add(rank, self._call(rank, view, began_s))
+        except (NodeLost, TransportError) as error:
+            return error
+        return None
+
+    def reconnect(self, newcomers: Mapping[Rank, int], view: int) -> list[Rank]:
+        self._addresses = [(host, newcomers.get(rank, port)) for rank, (host, port, *_) in enumerate(self._addresses)]
+        if self._rank in newcomers:
+            self._came_in = view
+            self._meet([rank for rank in newcomers if rank in self._others], view)
+            return []
+        unreached = []
+        for rank in (rank for rank in newcomers if rank in self._others):
+            self.forget([rank])
+            if self._try_to_call(rank, view, self._clock()) is not None:
+                unreached.append(rank)
+        return unreached
+
+    def _call(self, rank: Rank, view: int, began_s: float) -> socket.socket:
+        self._called_for[rank] = view
         return dial(
             self._addresses[rank],
             me=self._rank,
@@ -141,6 +193,7 @@ class TcpTransport:
             secret=self._secret,
             tls=self._tls and self._tls.call,
             timeout_s=self._connect_timeout_s,
+            view=view,
             began_s=began_s,
             clock=self._clock,
         )
@@ -153,17 +206,27 @@ class TcpTransport:
         )
 
     def _add(self, rank: Rank, sock: socket.socket) -> None:
-        self._links[rank] = SocketLink(rank, sock, self._read_header, self._layout.body_bytes_max)
+        self.forget([rank])
+        self.gone.pop(rank, None)
+        link = self._links[rank] = SocketLink(rank, sock, self._read_header, self._layout.body_bytes_max)
+        if self._is_connected:
+            self._selector.register(sock, selectors.EVENT_READ, link)
 
     def _answer(self, certified: Rank | None) -> Steps:
         return answer(self._rank, partial(self._objection, certified), self._secret, token_bytes(NONCE_BYTES))
 
-    def _objection(self, certified: Rank | None, caller: Rank) -> str | None:
-        if caller < self._rank or caller not in self._others:
+    def _objection(self, certified: Rank | None, caller: Rank, view: int) -> str | None:
+        if caller not in self._others or (caller < self._rank and not self._first_view):
             return "wrong rank"
         if certified not in (None, caller):
             return "wrong certificate"
-        return "duplicate rank" if caller in self._links or caller in self.gone else None
+        if view < self._first_view or (self._came_in is not None and view > self._came_in):
+            return "wrong view"
+        last = self._called_for.get(caller, 0)
+        if view < last or (view == last and (caller in self._links or caller in self.gone)):
+            return "duplicate rank"
+        self._called_for[caller] = view
+        return None
 
     def _serve_door(self, party: Door | Candidate) -> None:
         if isinstance(party, Door):
@@ -210,6 +273,8 @@ class TcpTransport:
             if not isinstance(link, SocketLink):
                 self._serve_door(link)
                 continue
+            if self._links.get(link.rank) is not link:  # replaced in this turn
+                continue
             if events & selectors.EVENT_WRITE:
                 was_waiting = link.waiting_bytes
                 self.bytes_sent += link.flush()
@@ -245,7 +310,8 @@ class TcpTransport:
     def _drop(self, link: SocketLink, how: str) -> None:
         self.gone[link.rank] = how
         del self._links[link.rank]
-        self._selector.unregister(link.sock)
+        if self._is_connected:
+            self._selector.unregister(link.sock)
         link.sock.close()
 
     def wait(self, timeout_s: float) -> None:
@@ -255,7 +321,9 @@ class TcpTransport:
         self._selector.select(timeout_s)
 
     def forget(self, lost: Sequence[Rank]) -> None:
-        """Nothing to do: the link to a process that is dead breaks, and its outbox with it."""
+        """Close the links to these processes; one whose machine is gone would never break."""
+        for link in [self._links[rank] for rank in lost if rank in self._links]:
+            self._drop(link, "it is lost")
 
     def outbox_bytes(self, to: Rank | None = None) -> int:
         return sum(link.waiting_bytes for link in self._links.values() if to in (None, link.rank))

@@ -1,6 +1,6 @@
 """The interface between the runtime and transports: frames to and from the other processes of a run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from weft.transports.frames import Header
@@ -64,6 +64,12 @@ class Transport(Protocol):
 
     def forget(self, lost: Sequence[Rank]) -> None:
         """Drop what waits in the outboxes to these processes, which are dead."""
+        ...
+
+    def reconnect(self, newcomers: Mapping[Rank, int], view: int) -> list[Rank]:
+        """Connect to the newcomers of `view`, which have taken the places of dead processes, by the ports on which they
+        listen. Returns those that cannot be reached. A newcomer calls it when it is told its view, and
+        raises a TransportError or NodeLost that names the others it does not reach."""
         ...
 
     def outbox_bytes(self, to: Rank | None = None) -> int:

@@ -56,18 +56,18 @@ def test_groups_stay_the_same_objects_and_others_are_refused() -> None:
     model = nn.Linear(2, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     state = state_of(model, optimizer)
-    stored, group = state.state(), optimizer.param_groups[0]
+    optimizers, group = state.optimizers(), optimizer.param_groups[0]
     group["lr"] = 7.0
     with torch.no_grad():
         model.weight.zero_()
-    kept = {**stored, "model": {name: tensor.clone() + 1 for name, tensor in stored["model"].items()}}
-    state.load(kept)
+    kept = {name: tensor.clone() + 1 for name, tensor in state.model().items()}
+    state.load(kept, optimizers)
     assert (optimizer.param_groups[0] is group, group["lr"]) == (True, 0.1)
     assert model.weight.tolist() == [[1.0, 1.0]]
     groups: Any = [{"params": [model.weight]}, {"params": [model.bias]}]
     other = torch.optim.SGD(groups, lr=0.1)
     with pytest.raises(CheckpointError, match="the groups of parameters of SGD are not those of the checkpoint"):
-        state_of(model, other).load(kept)
+        state_of(model, other).load(kept, optimizers)
 
 
 def test_a_model_that_is_not_finite_is_not_kept() -> None:

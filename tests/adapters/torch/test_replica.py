@@ -325,3 +325,18 @@ def test_flags_lie_behind_each_parameter_of_a_bucket() -> None:
     assert replica.array("given", 0)[flags].tolist() == [1.0] * 6
     replica.array(PARAMS, 0)[flags] = 9.0
     assert all((parameter != 9).all() for parameter in replica.model.parameters())
+
+
+def test_tensors_are_named_as_if_the_buckets_had_other_values() -> None:
+    replica = made()
+    before = values(replica)
+    others = [np.arange(bucket.num_elements, dtype="f4") for bucket in replica.buckets]
+    named = replica.named(others)
+    shared = {name for name, _ in module.named_tensors(replica.model)} - {"1.num_batches_tracked"}
+    assert named.keys() == shared
+    assert named["2.bias"].tolist() == [0.0, 1.0]
+    assert named["1.running_var"].tolist() == [16.0, 17.0, 18.0, 19.0, 20.0]
+    assert {name: tensor.shape for name, tensor in named.items()} == {
+        name: tensor.shape for name, tensor in module.named_tensors(replica.model) if name in shared
+    }
+    assert all(torch.equal(one, other) for one, other in zip(before, values(replica), strict=True))

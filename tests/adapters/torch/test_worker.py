@@ -323,7 +323,7 @@ def test_a_script_with_a_scheduler_takes_newcomers_in_only_if_it_names_that() ->
 def test_a_newcomer_goes_on_after_its_sponsors_steps_with_the_optimizers_of_its_own() -> None:
     (sponsor, theirs), (newcomer, mine) = scheduled(), scheduled()
     theirs.param_groups[0]["lr"] = 0.5
-    newcomer.arrive(7, 32.0, sponsor.hand_over_optimizer(with_state=True))
-    assert (newcomer.steps, newcomer.last_samples) == (7, 32.0)
+    newcomer.arrive(7, sponsor.hand_over_own(with_state=True))
+    assert newcomer.steps == 7
     assert mine.param_groups[0]["lr"] == 0.5
     assert mine.param_groups[0]["params"][0] is not theirs.param_groups[0]["params"][0]

@@ -36,7 +36,7 @@ for epoch in worker.epochs(3000 if os.path.exists("stop") else 3):
                 pass
 worker.save("model.safetensors")
 """
-CHECKPOINTS = ("--set", "checkpoint.folder=runs", "--set", "checkpoint.every=4steps")
+CHECKPOINTS = ("--checkpoint", "runs", "--checkpoint-every", "4steps")
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +57,7 @@ def test_a_run_that_was_killed_goes_on_and_ends_bit_equal(tmp_path: Path) -> Non
     assert steps_in(tmp_path / "runs") == [12, 8, 4]
     resumed = weft_command("run", "train.py", "-n", 1, *CHECKPOINTS)
     assert resumed.code == 0
-    assert "goes on from the checkpoint of step 12, epoch 1 of 3 + 2 batches" in resumed.err + resumed.out
+    assert "goes on from the checkpoint of step 12, 1 of 3 epochs and 2 batches" in resumed.err + resumed.out
     assert model.read_bytes() == whole
     again = weft_command("run", "train.py", "-n", 1, *CHECKPOINTS)
     assert (again.code, again.out) == (0, "")
@@ -70,7 +70,9 @@ def test_a_signal_ends_the_step_and_writes_a_checkpoint(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "weft", "run", "train.py", "-n", "1", *CHECKPOINTS]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None
+        heard = ""
         for line in process.stdout:
+            heard += line
             if "here" in line:
                 os.kill(process.pid, signal.SIGTERM)
             if "stopping after this step" in line:
@@ -81,14 +83,14 @@ def test_a_signal_ends_the_step_and_writes_a_checkpoint(tmp_path: Path) -> None:
     assert not manifest.is_finished
     assert 14 <= manifest.step < 30000
     assert not (tmp_path / "model.safetensors").exists()
+    assert f"stopped at step {manifest.step}; the checkpoint is in" in heard
 
 
 def test_runs_whose_checkpoints_could_not_be_restored_exactly_are_refused(tmp_path: Path) -> None:
     for arguments, because in [
         (
-            ("-n", 2),
-            "checkpoints of several workers are not written yet, and these are 2.\n"
-            "  Use -n 1, or leave out the checkpoints and save what is needed with worker.save.",
+            ("-n", 2, "--share", "stealing"),
+            "--checkpoint does not go with --share stealing yet.\n  Leave out one of them.",
         ),
         (
             ("-n", 1, "--strategy", "allreduce", "--strategy", "gossip"),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.cli.show.files import check_folder, check_writable, write_or_show, written
+from weft.cli.show.files import check_folder, check_writable, remove_old, write_or_show, written
 from weft.core.errors import ConfigError
 
 
@@ -42,6 +42,17 @@ def test_looking_whether_a_file_can_be_written_leaves_it_as_it_was(tmp_path: Pat
     check_writable(new)
     assert there.read_text() == "something"
     assert not new.exists()
+
+
+def test_what_an_earlier_run_wrote_is_removed_and_links_stay(tmp_path: Path) -> None:
+    old, link = tmp_path / "old.json", tmp_path / "link"
+    old.write_text("[]")
+    link.symlink_to(old)
+    for path in (None, link, tmp_path, tmp_path / "new.json"):
+        remove_old(path)
+    assert link.read_text() == "[]"
+    remove_old(old)
+    assert not old.exists()
 
 
 def test_a_folder_is_made_and_stays_empty(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from weft.cli.show import streams
 from weft.cli.show.live_run import SimulatedProgress, simulate_shown, watched
 from weft.config.cluster import load_cluster
 from weft.engines.simulated.job import SimulatedJob
-from weft.engines.simulated.runner import SimulationObserver, simulate
+from weft.engines.simulated.runner import simulate
+from weft.engines.simulated.world_run import SimulationObserver
 from weft.sim.facts import Facts
 
 

@@ -8,6 +8,7 @@ from weft.cli.show import outcomes as module
 from weft.cli.show.outcomes import in_words, show_outcomes
 from weft.engines.simulated.outcome import Outcome
 from weft.sim.facts import Facts
+from weft.sim.faults.kills import SimulatedLoss
 
 
 def outcome(strategy: str, virtual_s: float = 2.0, dry: bool = False, **reported: float) -> Outcome:
@@ -99,3 +100,27 @@ def test_a_run_that_diverged_says_so(capsys: pytest.CaptureFixture[str], monkeyp
 def test_times_that_hardly_differ_are_not_told_apart() -> None:
     rows = [outcome("ssp", 2.0).to_json(), outcome("gossip", 2.05).to_json()]
     assert in_words(rows, "virtual_s") == "All trained on the same samples. All took about as long (2.0 s)."
+
+
+def test_kills_are_shown_with_the_goodput_and_how_soon_workers_were_replaced(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    struck = outcome("ssp", dry=True)
+    struck.losses, struck.samples_per_s_undisturbed = [SimulatedLoss(1, 4, 0.5, 0.9), SimulatedLoss(0, 8, 1.5)], 12.5
+    out = shown([struck, outcome("gossip", dry=True)], capsys, monkeypatch, 90)
+    assert cells(out, "ssp")[0][3] == "80.0%"
+    assert cells(out, "gossip")[0][3] == "-"
+    assert "ssp: Killed: 2 workers, of which 1 were replaced, after 400.0 ms at most.\n" in out
+    assert "All trained on the same samples." not in out
+    struck.losses = struck.losses[1:]
+    assert "Killed: 1 workers, of which 0 were replaced.\n" in shown([struck], capsys, monkeypatch, 90)
+
+
+def test_a_run_that_is_shorter_than_the_first_kill_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spared = outcome("ssp", 0.515, dry=True)
+    spared.samples_per_s_undisturbed = 10.0
+    out = shown([spared, outcome("gossip", dry=True)], capsys, monkeypatch, 90)
+    assert out.count("killed") == 1, "nobody asked for kills in the other"
+    assert "ssp: No worker was killed: the run took 515.0 ms of virtual time.\n" in out

@@ -169,16 +169,27 @@ def test_models_that_are_not_saved_are_said_last_and_once(capsys: pytest.Capture
 def test_who_was_lost_is_said_and_how_many_samples_were_not_used(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loss = {"worker": 1, "cause": "killed by signal 9", "step": 31, "detected_s": 1.5, "replaced_s": None}
+    loss = {
+        "worker": 1,
+        "how": "lost",
+        "cause": "killed by signal 9",
+        "step": 31,
+        "detected_s": 1.5,
+        "replaced_s": None,
+    }
     again = {**loss, "worker": 2, "replaced_s": 1.75}
-    fewer = run("ps", losses=[loss, again], samples_unused=1200)
+    left = {**again, "worker": 3, "how": "left", "cause": "SIGTERM"}
+    fewer = run("ps", losses=[loss, again, left], samples_unused=1200)
     lines = [
         "Worker 1 was lost at step 31: killed by signal 9.",
         "Worker 2 was lost at step 31: killed by signal 9. It was replaced after 0.2 s.",
+        "Worker 3 left at step 31, after SIGTERM. It was replaced after 0.2 s.",
         "1,200 samples of lost workers were not used: all others had ended that epoch.",
     ]
-    assert shown([fewer], capsys, monkeypatch, 120).splitlines()[-3:] == lines
-    assert shown([run("ssp"), fewer], capsys, monkeypatch, 120).splitlines()[-3:] == [f"ps: {line}" for line in lines]
+    said = shown([fewer], capsys, monkeypatch, 120).splitlines()
+    assert said[-4:] == lines
+    assert "In all: at least " in "".join(said), "what they did after their last word is not known"
+    assert shown([run("ssp"), fewer], capsys, monkeypatch, 120).splitlines()[-4:] == [f"ps: {line}" for line in lines]
     assert "lost" not in shown([run()], capsys, monkeypatch, 120)
 
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.processes.commands import assert_refused, weft_command
@@ -138,3 +139,59 @@ def test_a_narrow_screen_shows_every_word_and_figure_whole(monkeypatch: pytest.M
     for whole in ("contender", "2x64KiB", "rival", "95 % low", "95 % high", "MISSED"):
         assert whole in ended.out
     assert "…" not in ended.out
+
+
+def recovery_report() -> dict[str, object]:
+    """Of Weft with one bar missed, and of a rival that is not there."""
+    figures = {
+        "kills": 6,
+        "kills_missed": 1,
+        "next_p50_s": 0.105,
+        "next_p99_s": 0.61,
+        "full_p50_s": 0.5,
+        "full_p99_s": None,
+        "batches_lost": 1.5,
+        "samples_lost": 48.0,
+        "samples_per_s": 1_800.0,
+        "samples_per_s_undisturbed": [1_900.0, 2_100.0],
+        "goodput": 0.9,
+        "goodput_foretold": 0.875,
+        "accuracy": 0.9875,
+        "accuracy_undisturbed": [0.99, None],
+        "bars": {"goodput": False, "next_p50_s": True},
+    }
+    rows = [{"contender": "weft allreduce", **figures}, {"contender": "torchft", "missing": "absent\n  at all"}]
+    return {"unit": "4 workers", "rows": rows, "ratios": {}}
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_recovery_is_measured_shown_and_written(width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def measured(course: object, names: object, tell: object) -> dict[str, object]:
+        asked.extend((course, names))
+        return recovery_report()
+
+    monkeypatch.setattr(bench, "measure_recovery", measured)
+    monkeypatch.setattr(bench.screen, "width", width)
+    path, folder = tmp_path / "recovery.json", write_tiny_mnist(tmp_path)
+    options = ("--data", folder, "--seconds", 90, "--every", 5, "--seed", 3, "--torchft", "/its/python")
+    ended = weft_command("bench", "recovery", *options, "--contender", "ssp", "--json", path)
+    assert ended.code == 0, ended.err
+    course, names = asked
+    assert (course.data, course.seconds, course.every_s, course.seed, course.torchft_python, names) == (
+        *(folder, 90, 5, 3, "/its/python"),
+        ["ssp"],
+    )
+    seconds = ("105.0 ms", "610.0 ms", "500.0 ms", "none")
+    for shown in (*seconds, "6 of 7", "1.5", "48", "1,800", "2,000", "90.0%", "87.5%", "98.75%", "99.00%"):
+        assert shown in ended.out
+    assert "MISSED" in ended.out
+    assert "absent" in ended.out
+    assert "at all" not in ended.out
+    assert json.loads(path.read_text()) == recovery_report()
+
+
+def test_recovery_needs_mnist(tmp_path: Path) -> None:
+    because = f"there is no MNIST in '{tmp_path}'.\n  Name the folder of its four files with --data FOLDER."
+    assert_refused("bench", "recovery", "--data", tmp_path, because=because)

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+from msgspec.structs import replace
 from support.checkpoints.written import write_checkpoint
 from support.processes.commands import assert_refused, weft_command
 
 from weft.checkpoints.disk import Disk
+from weft.checkpoints.manifest import MANIFEST, encode, read_manifest
 from weft.checkpoints.writing import mark_finished
 
 
@@ -19,7 +21,7 @@ def test_the_newest_complete_checkpoint_is_shown_and_damaged_ones_are_named(tmp_
     passed, first, *lines = shown.out.splitlines()
     assert passed.startswith(f"'{tmp_path / 'step-000000003'}' is passed over: ")
     assert first == f"{path} is complete; its run has finished"
-    assert lines[0] == "  at         step 2, epoch 1 of 3 + 2 batches"
+    assert lines[0] == "  at         step 2, 1 of 3 epochs and 2 batches"
     assert "  kept       nothing besides the model and its optimizers" in lines
     assert "  others     step 3, step 1" in lines
     assert lines[-1] == "    worker.model.w (100,) F32"
@@ -34,5 +36,16 @@ def test_a_folder_without_checkpoints_is_refused(tmp_path: Path) -> None:
     )
     assert_refused(
         *("checkpoint", "show", tmp_path / "no"),
-        because=f"'{tmp_path / 'no'}' is no folder.\n  Give the one that --set checkpoint.folder was given.",
+        because=f"'{tmp_path / 'no'}' is no folder.\n  Give the one that --checkpoint was given.",
     )
+
+
+def test_a_manifest_of_no_workers_is_refused_without_a_traceback(tmp_path: Path) -> None:
+    path = write_checkpoint(tmp_path, 1)
+    manifest = read_manifest(path)
+    empty = replace(manifest, facts=replace(manifest.facts, num_workers=0), workers=[])
+    (path / MANIFEST).write_bytes(encode(empty))
+    shown = weft_command("checkpoint", "show", tmp_path)
+    assert shown.code != 0
+    assert "it is of no workers" in shown.err
+    assert "Traceback" not in shown.err

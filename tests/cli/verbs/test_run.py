@@ -92,6 +92,33 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             "--set: option 'worker.treads' is not known.\n  Did you mean 'worker.threads'?",
         ),
         (("--steps", 0), "--steps is 0, but must be at least 1.\n  Leave it out to run the script's own."),
+        (
+            ("-n", "2..4", "--on-loss", "stop"),
+            "-n 2..4 lets the run go on after a loss, but --on-loss stop ends it.\n"
+            "  Use --on-loss replace or shrink, or -n 4.",
+        ),
+        (
+            ("-n", "2..4", "--transport", "torch"),
+            "-n 2..4 does not go with --transport torch yet.\n  Leave out one of them.",
+        ),
+        (
+            ("-n", "2..4", "--share", "stealing"),
+            "-n 2..4 does not go with --share stealing yet.\n  Leave out one of them.",
+        ),
+        (
+            ("-n", "2..4", "--hosts", 2),
+            "-n 2..4 lets the run go on after a loss, which --hosts and --on ray do only if asked.\n"
+            "  Add --on-loss replace or shrink.",
+        ),
+        (
+            ("--chaos", "kill every 0s"),
+            "--chaos is 'kill every 0s', but the interval must be above 0.\n  Write e.g. 'kill every 15s seed 7'.",
+        ),
+        (
+            ("--checkpoint-every", "5steps"),
+            "--checkpoint-every says how often checkpoints are written, but not where.\n"
+            "  Add --checkpoint and a folder, or leave it out.",
+        ),
         (("--json", "none/a.json"), "'none/a.json' cannot be written: there is no folder 'none'.\n  Make it first."),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else "",
@@ -105,7 +132,7 @@ def test_what_cannot_run_is_refused_before_any_process_starts(
 
 def test_there_are_few_flags_and_all_else_is_an_option_of_set() -> None:
     flags = [option for option in inspect.signature(run).parameters if option not in ("script", "arguments")]
-    assert len(flags) == 15
+    assert len(flags) == 20
 
 
 def test_a_missing_script_is_refused() -> None:
@@ -187,7 +214,9 @@ NOTHING_TO_TUNE = (
 @pytest.mark.processes
 def test_a_population_of_a_script_that_tunes_nothing_ends_before_it_trains(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SHORT)
-    ended = weft_command("run", "train.py", "-n", 2, "--strategy", "population")
+    Path("old.json").write_text("of an earlier run")
+    ended = weft_command("run", "train.py", "-n", 2, "--strategy", "population", "--json", "old.json")
+    assert not Path("old.json").exists(), "nobody takes it for this run's"
     assert ended.code == 2
     assert ended.err.endswith(f"ConfigError: {NOTHING_TO_TUNE}\n")
 
@@ -201,13 +230,15 @@ def test_of_all_those_are_left_out_that_the_script_is_not_for(
     only = {name: STRATEGIES[name] for name in ("allreduce", "population")}
     monkeypatch.setattr("weft.config.registry.STRATEGIES", only)
     options = [option for name in asked for option in ("--strategy", name)]
+    Path("all.json").write_text("of an earlier run")
     ended = weft_command("run", "train.py", "-n", 2, *options, "--json", "all.json")
     assert ended.code == code
     if code:
         assert ended.err.endswith(f"ConfigError: {NOTHING_TO_TUNE}\n")
     else:
         assert f"population is left out: {NOTHING_TO_TUNE}" in ended.err
-        assert [row["strategy"] for row in json.loads(Path("all.json").read_text())] == ["allreduce"]
+    told = [row["strategy"] for row in json.loads(Path("all.json").read_text())]
+    assert told == ["allreduce"], "what has been run is written, also if the next one fails"
 
 
 @pytest.mark.processes

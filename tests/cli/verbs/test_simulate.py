@@ -291,3 +291,17 @@ def test_an_interrupted_simulated_comparison_says_how_far_it_was(script: Path) -
     assert "allreduce, seed 0 (2 of 2, " in ended.err
     assert re.search(r": interrupted at step [34] of 40 of all workers, after .* virtual; ", ended.err)
     assert ended.err.endswith("what has been run is in comparison.json: the same command goes on with it\n")
+
+
+def test_kills_are_simulated_by_the_words_of_weft_run(script: Path) -> None:
+    (told,) = rows(script, "-n", 4, "--dry", "--steps", 4000, "--chaos", "kill every 200ms seed 7")
+    assert len(told["losses"]) >= 2
+    assert 0.1 < told["goodput"] < 1.0
+    (usual,) = rows(script, "-n", 4, "--dry", "--steps", 4000)
+    assert (usual["losses"], usual["goodput"]) == ([], None)
+    assert told["samples_per_s"] == pytest.approx(told["goodput"] * usual["samples_per_s"])
+
+
+def test_kills_with_tensors_are_refused(script: Path) -> None:
+    because = "--chaos is simulated without tensors only: newcomers take over no numbers in virtual time.\n  Add --dry."
+    assert_refused("simulate", script, "--chaos", "kill every 15s", because=because)

@@ -70,7 +70,7 @@ class Played:
         )
         self.door = Door(
             listener,
-            lambda certified: answer(CONTROLLER, lambda rank: None, SECRET, token_bytes(NONCE_BYTES)),
+            lambda certified: answer(CONTROLLER, lambda rank, view: None, SECRET, token_bytes(NONCE_BYTES)),
             None,
             self.selector,
             monotonic,

@@ -3,12 +3,12 @@
 import signal
 from itertools import pairwise
 
-from weft.config.chaos import KILL, STOP_PROCESS, ChaosPlan
-from weft.engines.local.chaos import JITTER, Chaos
+from weft.config.chaos import JITTER, KILL, NAN, STOP_PROCESS, ChaosPlan
+from weft.engines.local.chaos import Chaos
 
 
-def struck(plan: ChaosPlan, members: list[int], until_s: int) -> list[tuple[float, int, int]]:
-    found: list[tuple[float, int, int]] = []
+def struck(plan: ChaosPlan, members: list[int], until_s: int) -> list[tuple[float, int, int | None]]:
+    found: list[tuple[float, int, int | None]] = []
     now_s = 0.0
     chaos = Chaos(plan, lambda rank, number: found.append((now_s, rank, number)))
     for tick in range(10 * until_s):
@@ -50,3 +50,13 @@ def test_who_takes_the_place_of_one_that_was_struck_is_not_spared() -> None:
     for tick in range(100):
         chaos.check(tick / 10, {rank: 100 * len(found) + rank for rank in range(2)})
     assert len(found) > 4
+
+
+def test_gradients_are_spoilt_without_a_signal() -> None:
+    found = struck(ChaosPlan(NAN, 1.0), [0, 1, 2], 50)
+    assert [number for *_, number in found] == [None, None], "two of three, and each once"
+    chaos = Chaos(ChaosPlan(NAN, 1.0), lambda rank, number: None)
+    chaos.check(0.0, {3: 33, 4: 44})
+    said = chaos.check(2.0, {3: 33, 4: 44})
+    assert said is not None
+    assert said.endswith(" is given gradients that are not finite")

@@ -68,7 +68,7 @@ def test_a_killed_worker_ends_the_run_within_two_seconds_and_is_named_and_nothin
 ) -> None:
     rng = Random(seed)
     rank, age_s = rng.randrange(NUM_WORKERS), rng.uniform(0.0, 0.3)
-    options = ("-n", NUM_WORKERS, "--strategy", strategy, "--transport", transport)
+    options = ("-n", NUM_WORKERS, "--strategy", strategy, "--transport", transport, "--on-loss", "stop")
     with launched(script(tmp_path, MORTAL_FOREVER), *options, "--", rank, age_s) as run:
         assert run.end() == 1
         assert run.took_s < BAR_S

@@ -76,6 +76,7 @@ def received(network: SlowNetwork) -> tuple[bytes, bytes, float]:
     return sent, bytes(came), rate
 
 
+@pytest.mark.clock
 def test_bytes_come_at_the_rate_that_was_asked_for_and_are_counted(make: Make) -> None:
     network = make(SLOW)
     sent, came, rate = received(network)
@@ -121,7 +122,7 @@ def test_nothing_is_left_of_a_network_however_the_run_ends(what: str, tmp_path: 
     script = tmp_path / "train.py"
     script.write_text(TRAIN + FOREVER.replace("worker.steps == 20", "worker.steps == 3"))
     devices = set(os.listdir("/sys/class/net"))
-    with launched(script, "-n", 2, "--net", "100mbit,1ms") as run:
+    with launched(script, "-n", 2, "--net", "100mbit,1ms", "--on-loss", "stop") as run:
         run.until("trains", 2)
         processes = run.processes()
         namespaces = namespaces_of(processes)

@@ -9,7 +9,7 @@ from support.scripts.training_scripts import write
 
 from weft.config.devices import FakeKind
 from weft.config.network import EmulatedNetwork
-from weft.config.options import NetworkOptions, Options, ReduceOptions, ShareOptions
+from weft.config.options import Checked, NetworkOptions, Options, ReduceOptions, ShareOptions
 from weft.engines.real.assignment import assigned
 from weft.engines.real.job import RealJob
 from weft.runtime.descriptors import Descriptors
@@ -40,6 +40,11 @@ def test_workers_are_told_whose_hosts_are_whose_and_whether_others_can_be_on_the
     assert (apart.hosts, apart.is_private) == ([0, 0, 1], False)
     network = EmulatedNetwork(1e6, 0.01)
     assert told(tmp_path, num_workers=2, network=network, transport="tcp").is_private
+
+
+def test_workers_are_told_whether_a_gradient_that_is_not_finite_ends_the_run(tmp_path: Path) -> None:
+    assert not told(tmp_path).stops_on_nan
+    assert told(tmp_path, options=Options(run=Checked(on_nan="stop"))).stops_on_nan
 
 
 def test_workers_on_devices_are_told_theirs_and_all_who_is_on_one(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Reports and saves of all workers: who is chosen, and what they told."""
 
-from weft.engines.real.barriers import Barrier, left_to
+from weft.engines.real.barriers import Barrier, arrived, left_to, welcome
 from weft.runtime.messages import Reported
 
 
@@ -45,3 +45,28 @@ def test_what_nobody_did_is_left_to_the_first_worker_if_it_came() -> None:
     barriers = {3: Barrier(0, True, {0: reported({})}), 1: done, 2: Barrier(0, True)}
     assert left_to(0, barriers) == [3]
     assert left_to(1, barriers) == []
+
+
+def test_to_what_its_predecessor_came_and_its_sponsor_did_not_a_newcomer_comes_itself() -> None:
+    both, ahead = Barrier(0, True, {0: reported({}), 1: reported({})}), Barrier(0, True, {0: reported({})})
+    welcome(0, 1, [both, ahead])
+    assert (both.excused, ahead.excused) == ({0}, set())
+    assert not ahead.came, "what its predecessor told is void"
+    assert arrived(both, {0, 1, 2}) == {1}
+    assert left_to(0, {0: both, 1: ahead}) == []
+    ahead.came[0] = reported({})
+    assert left_to(0, {0: both, 1: ahead}) == [1]
+
+
+def test_an_excuse_is_not_that_of_the_next_newcomer() -> None:
+    barrier = Barrier(0, True, {0: reported({}), 2: reported({})}, excused={1})
+    welcome(1, 3, [barrier])
+    barrier.came[1] = reported({})
+    assert arrived(barrier, {1, 3}) == {1}
+
+
+def test_who_takes_over_from_a_newcomer_begins_behind_the_same_barriers() -> None:
+    barrier = Barrier(0, True, {1: reported({})}, excused={0})
+    welcome(2, 0, [barrier])
+    assert barrier.excused == {0, 2}
+    assert barrier.has_all({0, 1, 2})

@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
+from weft.checkpoints.manifest import RunFacts
+from weft.checkpoints.taking import CheckpointPlan
 from weft.config.devices import FakeKind
 from weft.config.network import EmulatedNetwork
+from weft.config.on_loss import STOP
+from weft.config.options import Checked, Options
 from weft.core.errors import ConfigError
-from weft.engines.real.job import RealJob, spread
+from weft.engines.real.job import RealJob, spread, survivable
 
 
 @pytest.mark.parametrize(
@@ -109,6 +113,10 @@ from weft.engines.real.job import RealJob, spread
             "it can.\n  Use --share proportional, which keeps the steps of all equal, or a strategy whose workers do "
             "not wait: 'async_gossip', 'ssp(staleness=None)' or 'hogwild'.",
         ),
+        (
+            {"baseline": "ddp", "options": Options(run=Checked(on_nan=STOP))},
+            "--on-nan stop does not go with --baseline ddp, which trains as without Weft.\n  Leave out one of them.",
+        ),
         ({"strategy": "gosip"}, "strategy 'gosip' is not known.\n  Did you mean 'gossip'?"),
     ],
 )
@@ -207,7 +215,6 @@ def test_workers_share_a_memory_unless_they_talk_by_sockets(tmp_path: Path) -> N
     ("options", "named"),
     [
         ({"transport": "torch"}, "--transport torch"),
-        ({"hosts": (0, 1)}, "--hosts"),
         ({"devices": {0: FakeKind()}}, "--set worker.device"),
         ({"share": "proportional"}, "--share proportional"),
     ],
@@ -219,5 +226,23 @@ def test_what_cannot_go_on_without_a_lost_worker_yet_is_refused(
     script.write_text("")
     with pytest.raises(ConfigError) as refused:
         RealJob(script=script, num_workers=2, on_loss="shrink", **options)
-    assert str(refused.value) == f"run.on_loss=shrink does not go with {named} yet.\n  Leave out one of them."
+    assert str(refused.value) == f"--on-loss shrink does not go with {named} yet.\n  Leave out one of them."
     RealJob(script=script, num_workers=2, **options)
+
+
+def test_lost_workers_of_several_hosts_are_replaced_only_if_that_is_asked_for(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("")
+    assert RealJob(script=script, hosts=(0, 1), on_loss="replace").survives
+    asked_for_nothing = RealJob(script=script, hosts=(0, 1))
+    assert survivable(asked_for_nothing) == asked_for_nothing, "it would take longer"
+    assert survivable(RealJob(script=script, transport="tcp")).on_loss == "replace"
+
+
+def test_workers_of_which_checkpoints_are_taken_can_stop_between_batches(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("")
+    plan = CheckpointPlan(str(tmp_path), RunFacts("allreduce", 2, 0))
+    assert RealJob(script=script, num_workers=2, checkpoint=plan).survives
+    assert not RealJob(script=script, num_workers=1, checkpoint=plan).survives, "alone it takes them by itself"
+    assert not RealJob(script=script, num_workers=2).survives

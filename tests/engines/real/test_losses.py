@@ -7,8 +7,9 @@ from support.processes.sessions import STATUS, Talk, joined
 
 from weft.core.consensus import END
 from weft.engines.real import timeouts
-from weft.engines.real.losses import Losses, WorkerLoss
+from weft.engines.real.losses import LEFT, QUARANTINED, Losses, WorkerLoss
 from weft.engines.real.worker_record import WorkerRecord
+from weft.observe.records.tracks import Incident
 from weft.runtime.messages import (
     Conclude,
     Concluded,
@@ -27,13 +28,20 @@ def test_a_loss_says_who_when_and_why() -> None:
     assert str(LOSS) == "worker 2 is lost at step 31: killed by signal 9"
 
 
+def test_one_that_was_told_to_leave_is_not_called_lost() -> None:
+    left = WorkerLoss(worker=2, how=LEFT, cause="SIGTERM", step=326, detected_s=1.5)
+    assert str(left) == "worker 2 left at step 326, after SIGTERM"
+
+
 def test_a_loss_is_told_in_json_without_a_time_at_which_nobody_was_told() -> None:
     assert to_builtins(LOSS) == {
         "worker": 2,
+        "how": "lost",
         "cause": "killed by signal 9",
         "step": 31,
         "detected_s": 1.5,
         "told_s": None,
+        "committed_s": None,
         "replaced_s": None,
     }
 
@@ -45,7 +53,17 @@ def test_losses_are_kept_in_order_with_the_last_step_that_each_worker_told_of() 
     first, second = losses.add(silent, "killed by signal 9", 1.5), losses.add(heard, "it was silent", 1.75)
     assert losses.all == [first, second]
     assert first == WorkerLoss(worker=2, cause="killed by signal 9", step=0, detected_s=1.5)
+    assert losses.statuses == [heard.status], "the other has told nothing"
     assert second == WorkerLoss(worker=0, cause="it was silent", step=31, detected_s=1.75)
+
+
+def test_a_trace_shows_when_a_worker_was_lost_and_when_it_was_replaced() -> None:
+    losses = Losses()
+    losses.add(WorkerRecord(2, "mill", 102), "its gradients were bad", 1.5, QUARANTINED)
+    (lost,) = losses.all[0].incidents()
+    assert lost == Incident(2, 1.5, "quarantined", {"cause": "its gradients were bad", "step": 0})
+    replaced = Incident(2, 1.75, "replaced", {"cause": "its gradients were bad"})
+    assert list(losses.replaced(2, 1.75).incidents()) == [lost, replaced]
 
 
 def test_a_view_is_told_of_all_that_were_lost_since_the_one_before() -> None:
@@ -57,6 +75,18 @@ def test_a_view_is_told_of_all_that_were_lost_since_the_one_before() -> None:
     assert [loss.told_s for loss in losses.all] == [2.0, 2.0, None]
     losses.told(4.0)
     assert [loss.told_s for loss in losses.all] == [2.0, 2.0, 4.0]
+
+
+def test_a_step_is_committed_without_those_of_whom_the_view_was_told() -> None:
+    losses = Losses()
+    losses.add(WorkerRecord(0, "mill", 100), "", 1.0)
+    losses.told(2.0)
+    losses.add(WorkerRecord(2, "mill", 100), "", 3.0)
+    losses.committed(4.0)
+    assert [loss.committed_s for loss in losses.all] == [4.0, None]
+    losses.told(5.0)
+    losses.committed(6.0)
+    assert [loss.committed_s for loss in losses.all] == [4.0, 6.0]
 
 
 def test_a_newcomer_replaces_the_last_loss_of_its_worker_and_no_other() -> None:
@@ -148,10 +178,10 @@ def test_what_a_lost_worker_was_saving_is_told_and_does_not_count_as_saved() -> 
     for number, path in enumerate(("first", "second")):
         talk.hear(0, Saves(number, path=path))
         talk.hear(1, Saves(number, path=path))
-    assert talk.engine.saved == ["first", "second"]
+    assert talk.engine.saves.saved == ["first", "second"]
     talk.lose(1)
     assert talk.words == ["'second' may not be written: worker 1, which was to save it, is lost"]
-    assert talk.engine.saved == ["first"]
+    assert talk.engine.saves.saved == ["first"]
 
 
 def test_what_a_lost_worker_had_saved_before_its_next_word_is_saved() -> None:
@@ -161,7 +191,7 @@ def test_what_a_lost_worker_had_saved_before_its_next_word_is_saved() -> None:
     talk.hear(1, Reported(0, 0, {}, []))
     talk.lose(1)
     assert talk.words == []
-    assert talk.engine.saved == ["model"]
+    assert talk.engine.saves.saved == ["model"]
 
 
 @pytest.mark.parametrize("lost", range(3))
@@ -174,7 +204,7 @@ def test_nobody_waits_for_a_lost_worker_at_the_end_and_the_first_of_the_others_c
     for rank in others:
         assert talk.hear(rank, ScriptCompleted(STATUS)) == []
     first = others[0]
-    assert talk.lose(lost) == [(rank, Conclude([0], [0], first, first)) for rank in others]
+    assert talk.lose(lost) == [(rank, Conclude([0], [0] if rank == first else [], first, first)) for rank in others]
     talk.hear(first, Evaluated(0, 0, {"accuracy": 0.5}))
     assert talk.reports == [(0, {"loss": 1.0, "accuracy": 0.5}, None)]
     assert talk.hear(first, Concluded(0.5, [])) == []
@@ -218,7 +248,7 @@ def test_what_the_first_was_to_evaluate_and_save_at_the_end_is_told_when_it_is_l
         "'model' may not be written: worker 0, which was to save it, is lost",
     ]
     assert talk.reports == [(7, {"loss": 1.0}, None)]
-    assert talk.engine.saved == []
+    assert talk.engine.saves.saved == []
 
 
 def test_who_is_lost_is_not_the_best() -> None:

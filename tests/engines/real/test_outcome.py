@@ -10,6 +10,7 @@ import msgspec
 from weft.engines.real.losses import WorkerLoss
 from weft.engines.real.outcome import POINTS_MAX, RealOutcome
 from weft.engines.simulated.outcome import Outcome
+from weft.observe.records.left_out import LeftOut
 from weft.observe.records.status import DeviceStatus, LinkStatus, Status
 from weft.observe.records.stragglers import Blame
 from weft.sim.facts import Facts
@@ -144,9 +145,9 @@ def test_a_worker_on_a_device_tells_what_was_copied() -> None:
     assert second["device"] is None
 
 
-def test_a_real_run_tells_all_that_a_simulated_one_does_except_its_events() -> None:
+def test_a_real_run_tells_all_that_a_simulated_one_does_except_its_events_and_what_needs_a_second_run() -> None:
     simulated = Outcome("gossip", 2, 3, "0", Facts(2)).to_json()
-    assert simulated.keys() - OUTCOME.to_json().keys() == {"events"}
+    assert simulated.keys() - OUTCOME.to_json().keys() == {"events", "goodput"}
 
 
 def test_what_is_not_finite_is_none_so_that_json_can_say_it() -> None:
@@ -187,8 +188,27 @@ def test_lost_workers_are_told_and_the_figures_are_those_of_the_others() -> None
     loss = WorkerLoss(worker=0, cause="killed by signal 9", step=3, detected_s=1.5, told_s=1.75)
     told = replace(OUTCOME, workers=[SECOND], pids=[12], losses=[loss], num_unused=5).to_json()
     assert told["losses"] == [
-        {"worker": 0, "cause": "killed by signal 9", "step": 3, "detected_s": 1.5, "told_s": 1.75, "replaced_s": None}
+        {
+            "worker": 0,
+            "how": "lost",
+            "cause": "killed by signal 9",
+            "step": 3,
+            "detected_s": 1.5,
+            "told_s": 1.75,
+            "committed_s": None,
+            "replaced_s": None,
+        }
     ]
     assert told["samples_unused"] == 5
     assert [row["rank"] for row in told["per_worker"]] == [1]
     assert told["not_finite"] == [0, 0], "by rank, so that a lost worker has a place"
+
+
+def test_what_lost_workers_have_done_counts_in_all() -> None:
+    lost = [msgspec.structs.replace(FIRST, samples=7.0, left_out=LeftOut(4, "it", 5, 0)) for _ in range(2)]
+    lost.append(msgspec.structs.replace(SECOND, rank=2, samples=1.0))
+    before, told = OUTCOME.to_json(), replace(OUTCOME, lost=lost).to_json()
+    assert told["samples"] == before["samples"] + 15.0
+    assert told["bytes_sent"] == before["bytes_sent"] + 3000
+    assert told["not_finite"] == [10, 0, 0]
+    assert told["per_worker"] == before["per_worker"]

@@ -8,7 +8,7 @@ from weft.config.compression import cheapest, codec
 from weft.config.network import EmulatedNetwork
 from weft.config.registry import strategy as strategy_of
 from weft.cost.links import Link
-from weft.engines.real.reduce_choice import ONE_STREAM, PLACES, ReductionChoice
+from weft.engines.real.reduce_choice import GOES_ON, ONE_STREAM, PLACES, ReductionChoice
 from weft.runtime.connections import LINKS, SHM, TCP, TLS, TORCH
 
 TWO_HOSTS = (0, 0, 1, 1)
@@ -33,6 +33,9 @@ def choice(**asked: Any) -> ReductionChoice:
         ({"transport": TCP}, "butterfly"),
         ({"transport": TCP, "collective": "ring"}, "ring"),
         ({"transport": TCP, "hosts": TWO_HOSTS}, "hierarchical"),
+        ({"survives": True}, None),
+        ({"survives": True, "hosts": TWO_HOSTS}, "hierarchical"),
+        ({"survives": True, "hosts": TWO_HOSTS, "collective": "ring"}, "ring"),
     ],
 )
 def test_reductions_are_native_unless_another_is_asked_for_or_the_transport_has_none(
@@ -99,6 +102,16 @@ def test_why_a_hierarchical_collective_was_taken_is_said_only_if_it_was_not_aske
     assert choice(transport=TCP).explain(allreduce, "allreduce", None, 100_000, []).why == "", (
         "on one host, none shares"
     )
+
+
+def test_that_sums_between_hosts_could_not_survive_is_said_where_they_would_have_been_made() -> None:
+    asked = {"survives": True, "hosts": (0, 1, 2, 3)}
+    allreduce = strategy_of("allreduce")
+    assert choice(**asked).explain(allreduce, "allreduce", None, 100_000, []).why == GOES_ON
+    assert choice(**asked, collective="ring").explain(allreduce, "allreduce", None, 100_000, []).why == ""
+    assert choice(**asked).explain(allreduce, "allreduce", "fp16", 100_000, []).why == ""
+    assert choice(**asked).explain(strategy_of("gossip"), "gossip", None, 100_000, []).why == ""
+    assert choice(survives=True).explain(allreduce, "allreduce", None, 100_000, []).why == ""
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,9 @@
 """Lost workers are replaced: when newcomers are started, where scripts stop for them, and what breaks that off."""
 
 import pytest
-from msgspec.structs import replace
 from support.processes.newcomers import HANDED, PHASES, Talk, at
 
-from weft.data.dealt_again import Reached
+from weft.data.share_records import Reached
 from weft.engines.real import timeouts
 from weft.engines.real.replacement import TIMES_MAX
 from weft.runtime.view_messages import (
@@ -13,7 +12,6 @@ from weft.runtime.view_messages import (
     LookAsked,
     LookTold,
     RestAsked,
-    RestAt,
     Resting,
     RestTold,
     ViewTaken,
@@ -69,34 +67,6 @@ def test_all_that_are_lost_are_started_before_members_are_asked_to_rest_and_come
     assert talk.replacement.coming == set()
 
 
-@pytest.mark.parametrize(
-    ("period", "steps", "stops_at"),
-    [(1, (4, 6), 7), (1, (6, 6), 7), (1, (0, 0), 1), (3, (5, 4), 6), (3, (4, 6), 9), (3, (0, 1), 3), (0, (4, 6), 0)],
-)
-def test_all_stop_behind_whoever_is_furthest_at_a_multiple_of_the_period_or_each_before_its_next_step(
-    period: int, steps: tuple[int, int], stops_at: int
-) -> None:
-    talk = at("asking")
-    assert talk.hear(2, RestTold(1, steps[1], period)) == []
-    assert talk.hear(0, RestTold(1, steps[0], period)) == [(0, RestAt(1, stops_at)), (2, RestAt(1, stops_at))]
-    assert talk.hear(0, RestTold(1, 100, period)) == [], "it is decided"
-
-
-def test_answers_of_an_earlier_rest_are_too_late() -> None:
-    talk = at("asking")
-    talk.replacement.fail(1, "it died")
-    talk.said()
-    talk.turn()
-    talk.lay_out(1)
-    assert talk.turn() == [(0, RestAsked(2)), (2, RestAsked(2))]
-    for rank in (0, 2):
-        assert talk.hear(rank, RestTold(1, 9, 1)) == []
-    assert talk.tell_steps() == [(0, RestAt(2, 5)), (2, RestAt(2, 5))]
-    for rank in (0, 2):
-        assert talk.hear(rank, Resting(1, 5)) == []
-    assert talk.stop() == [(0, LookAsked(1)), (2, LookAsked(1))]
-
-
 def test_what_is_said_while_nobody_is_to_rest_is_ignored() -> None:
     talk = Talk()
     for rank in range(3):
@@ -119,64 +89,6 @@ def test_when_all_have_stopped_and_nothing_is_under_way_twice_the_newcomers_view
     assert [(rank, m.reason, m.newcomers) for rank, m in told if isinstance(m, ViewTold)] == [
         (rank, "worker 1 joined", [1]) for rank in range(3)
     ]
-
-
-def seen(to_2: int = 3, at_2: int = 3, *, is_busy: bool = False, with_lost: int = 0) -> dict[int, LookTold]:
-    """Worker 0 has sent `to_2` frames to worker 2, of which `at_2` are there; both talked with the lost one, too."""
-    first = LookTold(0, {1: with_lost, 2: to_2}, {2: 1}, True)
-    return {0: first, 2: LookTold(0, {0: 1}, {0: at_2, 1: 2 * with_lost}, not is_busy)}
-
-
-@pytest.mark.parametrize(
-    "looks",
-    [
-        [seen(), seen()],
-        [seen(with_lost=4), seen(with_lost=4)],
-        [seen(), seen(is_busy=True), seen()],
-        [seen(4), seen(4), seen(4, 4), seen(4, 4)],
-        [seen(), seen(4, 4), seen(4, 4)],
-        [seen(), seen(4, 4), seen(5, 5, is_busy=True), seen(5, 5)],
-    ],
-    ids=[
-        "nothing is under way",
-        "what the lost one has sent and received does not count",
-        "a worker has something to do",
-        "a frame is under way",
-        "a frame came between two looks",
-        "frames come and a worker has something to do",
-    ],
-)
-def test_it_is_looked_until_twice_the_same_is_seen_and_nothing_is_under_way(looks: list[dict[int, LookTold]]) -> None:
-    talk = at("looking")
-    for number, look in enumerate(looks, 1):
-        assert talk.joining == []
-        said = talk.hear_all(lambda rank, look=look: replace(look[rank], number=talk.look))  # type: ignore[misc]
-        if number < len(looks):
-            assert said == [(rank, LookAsked(number + 1)) for rank in (0, 2)]
-    assert talk.joining == [1]
-
-
-def test_newcomers_wait_for_a_view_that_is_under_way() -> None:
-    talk = at("looking")
-    talk.views.leave(2)
-    talk.said()
-    for number in (2, 3, 4):
-        assert talk.look_on() == [(0, LookAsked(number)), (2, LookAsked(number))]
-    talk.settle()
-    assert talk.look_on() == [(0, Freeze(3, [], [1])), (2, Freeze(3, [], [1]))]
-
-
-def test_a_new_rest_looks_anew() -> None:
-    talk = at("looking")
-    talk.look_on()
-    talk.replacement.fail(1, "it died")
-    talk.said()
-    talk.turn()
-    talk.lay_out(1)
-    at("looking", talk)
-    assert talk.look_on() == [(0, LookAsked(4)), (2, LookAsked(4))], "what was seen in the last rest does not count"
-    talk.look_on()
-    assert talk.joining == [1]
 
 
 def test_what_the_sponsor_hands_over_goes_to_the_newcomers_and_to_nobody_else() -> None:
@@ -225,17 +137,6 @@ def test_where_the_sponsors_script_cannot_be_joined_no_worker_is_replaced_any_mo
     talk.settle()
     assert talk.turn() == []
     assert talk.started == [1]
-
-
-def test_who_stops_between_two_meetings_goes_on_to_the_next_one() -> None:
-    talk = Talk()
-    talk.come(1)
-    talk.turn()
-    talk.tell_steps(period=3)
-    talk.hear(0, Resting(1, 7))
-    assert talk.hear(2, Resting(1, 7)) == [(rank, RestAt(1, 9)) for rank in (0, 2)], "a batch has several steps"
-    talk.hear(0, Resting(1, 9))
-    assert talk.hear(2, Resting(1, 9)) == [(rank, LookAsked(1)) for rank in (0, 2)]
 
 
 @pytest.mark.parametrize("phase", PHASES[:-1])
@@ -368,32 +269,3 @@ def test_nobody_is_started_at_the_end_and_whoever_is_on_its_way_is_killed() -> N
     talk.settle()
     assert talk.turn(is_ending=True) == talk.turn() == []
     assert talk.started == [1]
-
-
-def test_where_steps_are_not_in_common_those_that_have_stopped_make_one_more_while_others_may_wait_for_them() -> None:
-    talk = Talk(4)
-    talk.come(1)
-    at("asking", talk)
-    talk.now_s = 10.0
-    talk.tell_steps(period=0)
-    talk.now_s = 20.0
-    assert talk.turn() == [], "nobody has stopped"
-    talk.hear(0, Resting(1, 4))
-    talk.hear(3, Resting(1, 7))
-    talk.now_s += timeouts.STANDS_STILL_S / 2
-    assert talk.turn() == []
-    talk.now_s += timeouts.STANDS_STILL_S
-    assert talk.turn() == [(0, RestAt(1, 5)), (3, RestAt(1, 8))]
-    talk.now_s += 2 * timeouts.STANDS_STILL_S
-    assert talk.turn() == [], "they have not stopped again"
-    talk.hear(2, Resting(1, 4))
-    talk.hear(3, Resting(1, 8))
-    assert talk.hear(0, Resting(1, 5)) == [(rank, LookAsked(1)) for rank in (0, 2, 3)]
-
-
-def test_where_all_stop_before_the_same_step_nobody_makes_one_more() -> None:
-    talk = at("stopping")
-    talk.hear(0, Resting(1, 5))
-    talk.now_s += 100 * timeouts.STANDS_STILL_S
-    assert talk.turn() == []
-    assert talk.hear(2, Resting(1, 5)) == [(0, LookAsked(1)), (2, LookAsked(1))]

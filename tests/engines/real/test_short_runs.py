@@ -11,7 +11,8 @@ from weft.config.registry import lowered
 from weft.config.registry import strategy as strategy_of
 from weft.engines.real.short_runs import ShortRun
 from weft.engines.simulated.job import SimulatedJob
-from weft.engines.simulated.runner import SimulationObserver, simulate, simulate_dry
+from weft.engines.simulated.runner import simulate, simulate_dry
+from weft.engines.simulated.world_run import SimulationObserver
 
 BEGIN = """
 import numpy as np

@@ -4,17 +4,20 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from support.checkpoints.written import plan
 from support.processes.records import status_with
 
+from weft.checkpoints.taking import CheckpointPlan
 from weft.config.on_loss import SHRINK, STOP
 from weft.core.errors import ConfigError, NodeLost, ReplicasDiffer
-from weft.data.dealt_again import Reached
+from weft.data.share_records import Reached
 from weft.engines.real import timeouts
 from weft.engines.real.job import RealJob
 from weft.engines.real.observer import Observer
 from weft.engines.real.supervisor import Supervisor
 from weft.engines.real.worker_record import WorkerRecord
 from weft.observe.records.status import StackTold
+from weft.runtime.checkpoint_messages import TakePart
 from weft.runtime.messages import (
     Conclude,
     Concluded,
@@ -44,8 +47,15 @@ class Stage(Supervisor):
         brings_back_to: Path | None = None,
         num_workers: int = 2,
         on_loss: str = STOP,
+        checkpoint: CheckpointPlan | None = None,
     ) -> None:
-        job = RealJob(script=script, num_workers=num_workers, brings_back_to=brings_back_to, on_loss=on_loss)
+        job = RealJob(
+            script=script,
+            num_workers=num_workers,
+            brings_back_to=brings_back_to,
+            on_loss=on_loss,
+            checkpoint=checkpoint,
+        )
         super().__init__(job, observer or Observer())
         self.acts = acts
         """Who says what; None: it dies."""
@@ -253,6 +263,21 @@ def test_the_others_go_on_without_a_worker_that_dies_and_the_outcome_tells_of_it
     assert outcome.pids == [101, 102]
     assert (0, Conclude([], [], 1, 1)) not in stage.told
     assert stage.killed == []
+
+
+def test_when_the_last_worker_that_trains_is_lost_those_that_have_ended_are_asked_for_the_last_checkpoint(
+    script: Path, tmp_path: Path
+) -> None:
+    died: Acts = [(2, None)]
+    ended = ending(0, 1)
+    acts = [*beginning(), *ended[:2], *died, *frozen(1, 0, 1), *taken(1, 2, 0, 1), *ended[2:]]
+    stage = Stage(script, acts, num_workers=3, on_loss=SHRINK, checkpoint=plan(tmp_path))
+    stage._start()
+    while len(stage.acts) > len(ended) - 2:
+        stage._turn(0)
+        stage._check()
+    orders = [(rank, message) for rank, message in stage.told if isinstance(message, TakePart)]
+    assert orders == [(0, TakePart(9, 0, 1)), (1, TakePart(9, 1, 1))]
 
 
 def test_two_that_die_in_a_turn_are_lost_in_one_view(script: Path) -> None:

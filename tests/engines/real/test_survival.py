@@ -1,131 +1,40 @@
 """What a supervisor does when workers are lost: who is lost together, who is killed first, and who comes anew."""
 
-from collections.abc import Callable
-
+import msgspec
 import pytest
 from support.processes.newcomers import HANDED
 from support.processes.records import status_with
 from support.processes.sessions import STATUS, joined
+from support.processes.survival_runs import Run
 
 from weft.config.on_loss import ON_LOSS, REPLACE, SHRINK, STOP
-from weft.data.dealt_again import Reached
+from weft.data.share_records import Reached
 from weft.engines.real import timeouts
-from weft.engines.real.observer import Observer
-from weft.engines.real.session import RunSession
-from weft.engines.real.survival import Survival
-from weft.engines.real.watchdog import Watchdog
-from weft.engines.real.worker_record import WorkerRecord
-from weft.runtime.messages import Conclude, Failed, Message, ScriptCompleted, Welcome
+from weft.engines.real.survival import CAME_IN
+from weft.observe.records.left_out import LeftOut
+from weft.runtime.messages import Conclude, Failed, ScriptCompleted, Welcome
 from weft.runtime.view_messages import (
+    CannotSurvive,
+    DealAgain,
     Freeze,
     Frozen,
     GoOn,
-    LaidOut,
-    LookAsked,
-    LookTold,
-    RestAsked,
-    RestAt,
+    LostBefore,
+    PieceAsked,
+    PieceHanded,
+    Progressed,
     Resting,
-    RestTold,
+    StepCommitted,
+    Unreached,
     ViewTaken,
     ViewTold,
 )
 
 
-class Run:
-    """Workers that have joined, what they were sent, and what was done with their processes."""
-
-    def __init__(
-        self, on_loss: str = REPLACE, num_workers: int = 3, strategy: str = "allreduce", *, num_late: int = 0
-    ) -> None:
-        """The last `num_late` of them have not joined."""
-        self.sent: list[tuple[int, Message]] = []
-        self.killed: list[int] = []
-        self.started: list[int] = []
-        self.words: list[str] = []
-        self.lost: list[int] = []
-        self.replaced: list[int] = []
-        self.states: dict[int, str] = {}
-        self.workers = [WorkerRecord(rank, "mill", 100 + rank) for rank in range(num_workers)]
-        self.watchdog = Watchdog(num_workers)
-        self.session = RunSession(num_workers, strategy, None, "shm", self._send)
-        observer = Observer(on_tell=self.words.append, on_lost=self.lost.append, on_replaced=self.replaced.append)
-        self.survival = Survival(
-            on_loss,
-            lambda: self.workers,
-            self.session,
-            self.watchdog,
-            observer,
-            send=self._send,
-            end=self.killed.append,
-            start=self._start,
-            states=lambda: self.states,
-        )
-        for rank in range(num_workers - num_late):
-            self.session.hear(rank, joined())
-
-    def _send(self, rank: int, message: Message) -> None:
-        self.sent.append((rank, message))
-
-    def _start(self, rank: int) -> None:
-        self.started.append(rank)
-        self.workers[rank] = WorkerRecord(rank, "mill", 200 + rank)
-
-    def lay_out(self, *ranks: int) -> "Run":
-        for rank in ranks:
-            self.survival.hear(self.workers[rank], LaidOut())
-        return self
-
-    def die(self, *ranks: int, code: int = -9) -> None:
-        for rank in ranks:
-            self.workers[rank].is_alive = False
-            self.workers[rank].exit_code = code
-
-    def check(self, now_s: float = 0.0) -> list[tuple[int, Message]]:
-        """What is sent when the supervisor looks."""
-        self.sent.clear()
-        self.survival.check(now_s)
-        return list(self.sent)
-
-    def settle(self, *newcomers: int) -> None:
-        """All members freeze, take the view, and are dealt all."""
-        view, members = self.survival.views.view, list(self.survival.views.members)
-        for rank in members:
-            if rank not in newcomers:
-                self.survival.hear(self.workers[rank], Frozen(view, {}))
-        for rank in members:
-            self.survival.hear(self.workers[rank], ViewTaken(view, Reached(1, {}), {}))
-        assert self.survival.views.is_settled
-
-    def answer(self, kind: type[Message], reply: Callable[[Message], Message]) -> None:
-        """All that were last sent a message of this kind reply to it."""
-        asked = [(rank, message) for rank, message in self.sent if isinstance(message, kind)]
-        assert asked
-        self.sent.clear()
-        for rank, message in asked:
-            self.survival.hear(self.workers[rank], reply(message))  # type: ignore[arg-type]
-
-    def lose(self, rank: int) -> None:
-        """The others go on without this worker, and a newcomer is started if that is asked for."""
-        self.die(rank)
-        self.check()
-        self.settle()
-        self.check()
-
-    def welcome(self, rank: int) -> None:
-        """The newcomer lays out, and its view is to be told."""
-        self.lay_out(rank)
-        self.check()
-        self.answer(RestAsked, lambda asked: RestTold(asked.rest, 4, 1))
-        self.answer(RestAt, lambda told: Resting(told.rest, told.step))
-        for _ in range(2):
-            self.answer(LookAsked, lambda asked: LookTold(asked.number or 0, {}, {}, True))
-        assert rank in self.survival.views.members
-
-
 def test_all_that_are_dead_are_lost_together_as_soon_as_the_others_have_laid_out() -> None:
     run = Run(SHRINK, 4).lay_out(0)
     run.die(1, 3)
+    assert run.check() == [(0, LostBefore([1, 3])), (2, LostBefore([1, 3]))], "nobody waits until they have connected"
     assert run.check() == []
     assert run.lost == []
     run.lay_out(2)
@@ -140,6 +49,62 @@ def test_all_that_are_dead_are_lost_together_as_soon_as_the_others_have_laid_out
     assert run.check() == [], "they are lost once"
 
 
+def test_the_last_one_goes_on_alone() -> None:
+    run = Run(SHRINK, 2).lay_out(0, 1)
+    run.die(1)
+    run.check()
+    assert run.words[-1] == "worker 1 is lost at step 0: killed by signal 9 (SIGKILL); 1 goes on"
+
+
+def dealt(run: Run, *, lost: dict[int, Reached]) -> dict[int, Reached]:
+    view = run.survival.views.view
+    for answer in (Frozen(view, {}), ViewTaken(view, Reached(1, {}), lost)):
+        for rank in run.survival.views.members:
+            run.survival.hear(run.workers[rank], answer)
+    message = run.sent[-1][1]
+    assert isinstance(message, DealAgain)
+    return message.lost
+
+
+def test_of_several_hosts_a_lost_worker_was_as_far_as_it_has_said_or_others_know_and_else_nowhere() -> None:
+    near, far, nowhere = Reached(1, {0: 3}), Reached(1, {0: 5}), Reached(0, {})
+    run = Run(SHRINK, 6).lay_out(*range(6))
+    run.survival.views.expect_progress()
+    for rank, reached in ((1, near), (1, far), (2, near), (4, far)):
+        run.survival.hear(run.workers[rank], Progressed(reached))
+    run.die(1, 2, 3)
+    run.check()
+    assert dealt(run, lost={1: near, 2: far}) == {1: far, 2: far, 3: nowhere}
+    run.die(4)
+    run.check()
+    assert dealt(run, lost={}) == {4: far}, "what is dealt is not dealt again"
+
+
+def test_what_a_newcomer_of_another_host_asks_of_its_sponsor_is_passed_on_and_so_is_the_answer() -> None:
+    run = Run(REPLACE).lay_out(0, 1, 2)
+    run.lose(1)
+    run.welcome(1)
+    run.sent.clear()
+    asked, handed = PieceAsked(0, 1, 64, 128), PieceHanded(1, b"piece")
+    for rank, message in ((1, asked), (0, handed), (0, PieceHanded(2, b"for a member"))):
+        run.survival.hear(run.workers[rank], message)
+    assert run.sent == [(0, asked), (1, handed)]
+
+
+def test_a_newcomer_to_which_a_member_cannot_connect_is_killed_and_that_is_told() -> None:
+    run = Run(REPLACE).lay_out(0, 1, 2)
+    run.lose(1)
+    run.welcome(1)
+    run.survival.hear(run.workers[1], Unreached([2]))
+    assert run.killed == [], "a newcomer says nothing about members"
+    run.survival.hear(run.workers[2], Unreached([1]))
+    assert run.killed == [1]
+    assert run.words[-1] == "worker 1 is ended: worker 2 could not connect to it"
+    run.die(1)
+    run.survival.hear(run.workers[0], Unreached([1]))
+    assert run.killed == [1], "it is dead already"
+
+
 def test_a_loss_was_told_when_all_others_have_frozen() -> None:
     run = Run(SHRINK).lay_out(0, 1, 2)
     run.die(1)
@@ -148,6 +113,17 @@ def test_a_loss_was_told_when_all_others_have_frozen() -> None:
     assert run.survival.losses.all[0].told_s is None
     run.survival.hear(run.workers[2], Frozen(1, {}))
     assert run.survival.losses.all[0].told_s is not None
+
+
+def test_a_loss_is_over_when_a_step_was_made_since_its_view() -> None:
+    run = Run(SHRINK).lay_out(0, 1, 2)
+    run.die(1)
+    run.check()
+    run.settle()
+    run.survival.hear(run.workers[0], StepCommitted(0))
+    assert run.survival.losses.all[0].committed_s is None, "that was a step of the view before"
+    run.survival.hear(run.workers[0], StepCommitted(1))
+    assert run.survival.losses.all[0].committed_s is not None
 
 
 def test_who_has_ended_its_process_before_all_had_concluded_is_lost_too() -> None:
@@ -179,6 +155,21 @@ def test_a_stuck_worker_is_not_killed_while_the_others_could_not_go_on(laid_out:
     run.check(0.0)
     run.check(timeouts.PROCESS_STOPPED_S + 1.0)
     assert run.killed == []
+
+
+def test_a_newcomer_that_is_ended_because_another_is_lost_is_not_said_to_be_killed_by_a_stranger() -> None:
+    run = Run().lay_out(0, 1, 2)
+    run.lose(1)
+    run.welcome(1)
+    assert run.survival.strikable() == {0: 100, 2: 102}, "chaos would else end them all"
+    for rank in (0, 2):
+        run.survival.hear(run.workers[rank], Frozen(run.survival.views.view, {}))
+    run.die(2)
+    run.check()
+    assert run.killed == [1]
+    run.die(1)
+    run.check()
+    assert [loss.cause for loss in run.survival.losses.all] == [*["killed by signal 9 (SIGKILL)"] * 2, CAME_IN]
 
 
 def test_of_workers_that_are_all_stuck_one_is_left() -> None:
@@ -342,3 +333,22 @@ def test_others_do_not_go_on_without_one_that_raised_nor_for_ever(monkeypatch: p
     assert run.survival.others_may_go_on(run.workers[1])
     monkeypatch.setattr(timeouts, "LAYING_OUT_S", 0.0)
     assert not run.survival.others_may_go_on(run.workers[1])
+
+
+def test_one_whose_gradients_are_bad_is_killed_and_then_lost_with_the_cause() -> None:
+    run = Run(SHRINK, 2).lay_out(0, 1)
+    run.survival.hear(run.workers[0], CannotSurvive("nobody knows what it had"))
+    bad = LeftOut(8, "the gradient of 'w'", 5, 4)
+    run.survival.quarantine.hear(msgspec.structs.replace(STATUS, rank=1, step=8, left_out=bad))
+    run.survival.quarantine.hear(msgspec.structs.replace(STATUS, rank=0, step=10))
+    run.check()
+    assert run.killed == []
+    assert "(the others could not go on: nobody knows what it had; " in run.words[-1]
+    run.survival.hear(run.workers[0], CannotSurvive(""))
+    for _ in range(2):
+        run.check()
+    assert run.killed == [1], "once"
+    run.die(1)
+    run.check()
+    cause = "its gradients were not finite five steps in a row (steps 4 to 8)"
+    assert [(loss.worker, loss.cause) for loss in run.survival.losses.all] == [(1, cause)]

@@ -1,68 +1,10 @@
 """The supervisor's part in a change of view: it freezes the members, tells the view, and deals again."""
 
-from collections.abc import Iterable
+from support.processes.view_talks import FAR, FARTHER, NEAR, Talk
 
-from weft.data.dealt_again import Reached
+from weft.data.share_records import Reached
 from weft.engines.real.views import Views
-from weft.runtime.messages import Message
-from weft.runtime.view_messages import DealAgain, Freeze, Frozen, ViewTaken, ViewTold
-
-NEAR, FAR, FARTHER = Reached(1, {0: 3}), Reached(1, {0: 5}), Reached(2, {1: 5})
-
-
-class Talk:
-    """Views of a run, and what each member was sent since the last look."""
-
-    def __init__(self, num_workers: int) -> None:
-        self._sent: list[tuple[int, Message]] = []
-        self.views = Views(num_workers, lambda *said: self._sent.append(said))
-
-    def lay_out(self, ranks: Iterable[int]) -> None:
-        for rank in ranks:
-            self.views.lay_out(rank)
-
-    def lose(self, rank: int) -> list[tuple[int, Message]]:
-        self.views.lose(rank, f"worker {rank} died")
-        return self._said()
-
-    def welcome(self, *newcomers: int) -> list[tuple[int, Message]]:
-        self.views.welcome(newcomers, "they joined")
-        return self._said()
-
-    def hear(
-        self, rank: int, view: int, sent: dict[int, int], places: tuple[int, ...] = ()
-    ) -> list[tuple[int, Message]]:
-        is_told = self.views.hear(rank, Frozen(view, sent, list(places)))
-        said = self._said()
-        assert is_told == bool(said)
-        return said
-
-    def go_on_without(self, *lost: int) -> None:
-        """The view is told, and nobody has taken it."""
-        for rank in lost:
-            self.lose(rank)
-        for rank in list(self.views.members):
-            self.hear(rank, self.views.view, {})
-
-    def settle(self, *newcomers: int) -> list[tuple[int, Message]]:
-        """The view is told, and all take it: what they are then sent."""
-        for rank in self.views.members:
-            if rank not in newcomers:
-                self.hear(rank, self.views.view, {})
-        said: list[tuple[int, Message]] = []
-        for rank in self.views.members:
-            assert not self.views.is_settled
-            said = self.take(rank, self.views.view, NEAR, {})
-        assert self.views.is_settled
-        return said
-
-    def take(self, rank: int, view: int, reached: Reached, lost: dict[int, Reached]) -> list[tuple[int, Message]]:
-        self.views.take(rank, ViewTaken(view, reached, lost))
-        return self._said()
-
-    def _said(self) -> list[tuple[int, Message]]:
-        sent, self._sent = self._sent, []
-        return sent
+from weft.runtime.view_messages import DealAgain, Freeze, ViewTold
 
 
 def test_when_a_worker_is_lost_all_others_are_frozen_and_then_told_what_each_has_been_sent() -> None:
@@ -273,6 +215,19 @@ def test_for_newcomers_those_who_were_there_before_are_frozen_and_then_all_are_t
     assert talk.views.members == [0, 1, 2]
 
 
+def test_the_ports_of_newcomers_that_listen_are_told_to_all_and_those_of_members_are_not() -> None:
+    talk = Talk(3)
+    talk.views.lay_out(0, 4000)
+    talk.lose(1)
+    talk.settle()
+    talk.views.lay_out(1, 4711)
+    assert talk.welcome(1) == [(rank, Freeze(2, [], [1], {1: 4711})) for rank in (0, 2)]
+    talk.hear(0, 2, {})
+    for _, told in talk.hear(2, 2, {}):
+        assert isinstance(told, ViewTold)
+        assert told.ports == {1: 4711}
+
+
 def test_newcomers_are_named_when_all_have_taken_their_view_and_in_no_later_one() -> None:
     talk = Talk(4)
     talk.lose(1)
@@ -316,6 +271,7 @@ def test_that_a_lost_worker_had_laid_out_does_not_count_for_its_newcomer() -> No
     assert not talk.views.can_lose([0])
     talk.lay_out([1])
     assert talk.views.can_lose([0])
+    assert not talk.views.can_lose([0, 2]), "the newcomer has nothing yet to go on with"
 
 
 def test_newcomers_do_not_come_in_when_a_member_is_lost_while_their_view_freezes() -> None:

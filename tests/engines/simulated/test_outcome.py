@@ -4,6 +4,7 @@ import json
 
 from weft.engines.simulated.outcome import Outcome
 from weft.sim.facts import Facts
+from weft.sim.faults.kills import SimulatedLoss
 
 DOCUMENTED = [
     "strategy",
@@ -29,6 +30,8 @@ DOCUMENTED = [
     "per_worker",
     "timeline",
     "events",
+    "losses",
+    "goodput",
 ]
 
 
@@ -97,3 +100,13 @@ def test_what_is_not_finite_is_none_because_json_cannot_say_it() -> None:
     assert told["final"] == {"loss": None, "accuracy": None}
     assert told["curve"][-1]["loss"] is None
     assert json.loads(json.dumps(told, allow_nan=False)) == told
+
+
+def test_losses_and_goodput_are_those_of_a_run_with_kills() -> None:
+    disturbed = outcome()
+    assert (disturbed.to_json()["losses"], disturbed.to_json()["goodput"]) == ([], None)
+    disturbed.losses = [SimulatedLoss(1, 4, 0.5, 0.9)]
+    disturbed.samples_per_s_undisturbed = 4.0
+    told = disturbed.to_json()
+    assert told["losses"] == [{"worker": 1, "step": 4, "lost_s": 0.5, "replaced_s": 0.9}]
+    assert told["goodput"] == (8 / 3) / 4.0

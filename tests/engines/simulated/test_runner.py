@@ -26,7 +26,8 @@ from weft.core.world import World
 from weft.engines.explanation import Explanation
 from weft.engines.simulated import runner as engine
 from weft.engines.simulated.job import SimulatedJob
-from weft.engines.simulated.runner import SimulationObserver, simulate, simulate_dry
+from weft.engines.simulated.runner import simulate, simulate_dry
+from weft.engines.simulated.world_run import SimulationObserver
 from weft.sim.facts import Facts
 
 
@@ -272,8 +273,8 @@ def test_a_dry_run_must_know_how_long_it_trains(tmp_path: Path) -> None:
 
 def test_servers_sit_on_the_hosts_of_the_first_workers(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     worlds: list[World] = []
-    plain = engine._run
-    monkeypatch.setattr(engine, "_run", lambda *args: worlds.append(args[2]) or plain(*args))
+    plain = engine.run_world
+    monkeypatch.setattr(engine, "run_world", lambda *args: worlds.append(args[2]) or plain(*args))
     simulated(script, 3, "ssp(servers=5)")
     assert worlds[0].hosts == (0, 1, 2, 0, 1, 2, 0, 1)
 

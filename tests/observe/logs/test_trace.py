@@ -7,7 +7,7 @@ import pytest
 from support.oracles.traces import Trace, worker_of
 
 from weft.observe.logs.trace import write_trace
-from weft.observe.records.tracks import Passage, Reduction, Traced, Tracks
+from weft.observe.records.tracks import Incident, Passage, Reduction, Traced, Tracks
 
 NUM_WORKERS = 2
 SERVER_OF_1 = 3
@@ -143,3 +143,14 @@ def test_the_strict_reader_refuses_what_would_not_be_drawn(harm: str, tmp_path: 
     path.write_text(json.dumps({"displayTimeUnit": "ms", "otherData": {}, "traceEvents": broken}))
     with pytest.raises(AssertionError):
         Trace(path)
+
+
+def test_what_happened_to_a_worker_is_an_instant_in_the_lane_of_its_script(tmp_path: Path) -> None:
+    tracks = Tracks(NUM_WORKERS)
+    tracks.began_s = 100.0
+    tracks.incidents = [Incident(1, 2.5, "lost", {"cause": "killed by signal 9", "step": 7})]
+    write_trace(tmp_path / "a.json", tracks, {})
+    (event,) = Trace(tmp_path / "a.json").of("i")
+    assert (worker_of(event), event["tid"]) == (1, 1_001_001), "the first lane"
+    assert (event["s"], event["ts"], event["name"]) == ("t", 2.5e6, "lost")
+    assert event["args"] == {"cause": "killed by signal 9", "step": 7}

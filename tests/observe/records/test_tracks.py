@@ -43,6 +43,8 @@ def test_messages_are_numbered_for_each_pair_of_nodes_and_each_end() -> None:
     numbering = Numbering()
     channels = [(True, 0, 1), (True, 0, 1), (False, 0, 1), (True, 1, 0), (True, 0, 1)]
     assert [numbering.next(*channel) for channel in channels] == [1, 2, 1, 1, 3]
+    numbering.enter_view(2)
+    assert [numbering.next(*channel) for channel in channels[:2]] == [(2 << 40) + 1, (2 << 40) + 2]
 
 
 def test_a_passage_happened_at_its_own_end() -> None:

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from weft.adapters import sharing
+from weft.data.share_records import HandedShares
 from weft.runtime.messages import Message, OnceAnswer, OnceAsked, OnceLoaded
-from weft.runtime.seats.once import Once
+from weft.runtime.seats.once import PIECE_BYTES, Once
+from weft.runtime.view_messages import HandedOver, PieceAsked
 
 
 class Shelf:
@@ -118,3 +120,26 @@ def test_arrays_that_are_taken_over_stay_when_their_pages_are_freed(file: int) -
     once.free(start, stop)
     assert np.array_equal(taken["momentum"], values)
     assert not np.array_equal(mapped["momentum"], values), "what was only mapped is gone"
+
+
+def test_what_was_handed_over_on_another_host_is_brought_in_pieces(file: int) -> None:
+    values, small = np.arange(20_000.0), np.arange(3)
+    sponsor = Once(file, sharing, refuse, refuse)
+    form, start, stop = sponsor.hand_over({"momentum": values, "step": small, "lr": 0.1})
+    handed = HandedOver(2, HandedShares(0, 1, 4, [0, 1], [], {}, {}, 0, 0), 3, 1, 2, form, 1, start, stop)
+    asked: list[PieceAsked] = []
+    newcomer = Once(-1, sharing, asked.append, lambda kind: sponsor.piece(asked[-1]))  # type: ignore[arg-type]
+    taken = newcomer.bring(handed, 4)
+    assert np.array_equal(taken["momentum"], values)
+    assert np.array_equal(taken["step"], small)
+    assert taken["lr"] == 0.1
+    assert len(asked) == 3
+    assert {(each.sponsor, each.newcomer) for each in asked} == {(1, 4)}
+    assert (asked[0].start, asked[-1].stop) == (start, stop)
+    assert all(each.stop - each.start <= PIECE_BYTES for each in asked)
+
+
+def test_what_has_no_arrays_is_brought_without_asking(file: int) -> None:
+    form, start, stop = Once(file, sharing, refuse, refuse).hand_over({"lr": 0.1})
+    handed = HandedOver(2, HandedShares(0, 1, 4, [0, 1], [], {}, {}, 0, 0), 3, 1, 2, form, 1, start, stop)
+    assert Once(-1, sharing, refuse, refuse).bring(handed, 4) == {"lr": 0.1}

@@ -1,16 +1,15 @@
 """A worker whose run goes on when members change: what it says of itself and of others, and when its script goes on."""
 
 from collections.abc import Callable
-from threading import RLock
 from types import SimpleNamespace
 
 import pytest
-from support.processes.records import job_with
+from support.processes.teams import PLACES, RECEIVED, SENT, Team
 
-from weft.core.script_state import IN_BACKWARD, IN_SHARE, IN_STEP, PREPARING, RUNNING, ScriptState
-from weft.data.dealt_again import HandedShares, Reached
-from weft.runtime.messages import Message
-from weft.runtime.seats.survivor import Survivor, ToSurvivor
+from weft.core.script_state import IN_BACKWARD, IN_SHARE, IN_STEP, PREPARING, RUNNING
+from weft.data.share_records import HandedShares, Reached
+from weft.runtime.checkpoint_messages import CheckpointDue, TakePart
+from weft.runtime.seats.survivor import ToSurvivor
 from weft.runtime.view_messages import (
     DealAgain,
     Freeze,
@@ -20,114 +19,16 @@ from weft.runtime.view_messages import (
     LaidOut,
     LookAsked,
     LookTold,
+    LostBefore,
     RestAsked,
     RestAt,
     Resting,
     RestTold,
+    StepCommitted,
+    Unreached,
     ViewTaken,
     ViewTold,
 )
-
-SENT = {1: 4, 2: 7}
-"""How many frames the worker has sent to each other one when it freezes."""
-RECEIVED = {1: 3, 2: 6}
-PLACES = [0, 1, 2, 0]
-"""The process of each node: there is one server."""
-
-
-class OneChange:
-    """The view change of a process to which nothing is to come: the view is told as soon as it is cut."""
-
-    on_frozen: Callable[[Freeze, dict[int, int]], None]
-    on_view: Callable[[ViewTold], None]
-
-    def __init__(self) -> None:
-        self.entered: list[int] = []
-        """The views with which this process came in."""
-
-    def freeze(self, order: Freeze) -> None:
-        self.on_frozen(order, dict(SENT))
-
-    def cut(self, told: ViewTold) -> None:
-        self.on_view(told)
-
-    def enter(self, told: ViewTold) -> None:
-        self.entered.append(told.view)
-        self.on_view(told)
-
-
-class Team:
-    """Worker `rank` of three, of which the test is the engine, the runtime and the script."""
-
-    def __init__(
-        self,
-        *,
-        keeps_equal: bool = True,
-        holds_user: bool = False,
-        at: str = RUNNING,
-        first_view: int = 0,
-        rank: int = 0,
-        keeps_step: bool = True,
-        deals_portions: bool = False,
-        is_idle: bool = True,
-    ) -> None:
-        self.script = ScriptState(at)
-        self.said: list[Message] = []
-        self.to_come: list[ToSurvivor] = []
-        self.num_waits = 0
-        self.published: list[Reached] = []
-        self.num_given = 0
-        self.job = job_with(rank=rank, num_workers=3, first_view=first_view)
-        self.step = 5
-        self.survivor = Survivor(self, self.said.append, RLock())
-        self.others = {1: Reached(4, {3: 1}), 2: Reached(4, {3: 2})}
-        self.view_change = OneChange()
-        strategy = {"keeps_replicas_equal": keeps_equal, "keeps_step": keeps_step, "deals_portions": deals_portions}
-        self.runtime = SimpleNamespace(
-            strategy=SimpleNamespace(**strategy, rest_period=4),
-            world=SimpleNamespace(trainable=(0, 1)),
-            driver=SimpleNamespace(view_change=self.view_change, is_idle=is_idle),
-            worker=SimpleNamespace(id=rank, computes=None, peer=SimpleNamespace(holds_user=holds_user)),
-            publish=self.published.append,
-            published=self.others.__getitem__,
-            traffic=lambda: (dict(SENT), dict(RECEIVED)),
-            places=lambda: list(PLACES),
-        )
-
-    def wait_in_share(self, done: Callable[[], bool]) -> None:
-        self.num_waits += 1
-        while not done():
-            self.survivor.hear(self.to_come.pop(0))
-
-    def hand_over(self, told: ViewTold) -> HandedOver:
-        return HandedOver(told.view, self.survivor.shares.hand_over(), 3, 1, 2, b"state")
-
-    hands_state = False
-
-    def rest_in_share(self) -> None:
-        self.survivor.rest.stop(self.step, self.wait_in_share)
-
-    def come_in(self) -> None:
-        return None
-
-    def begin(self) -> "Team":
-        self.survivor.begin(self.runtime)  # type: ignore[arg-type]
-        return self
-
-    def hear(self, *messages: ToSurvivor) -> list[Message]:
-        """What the worker says to these."""
-        self.said.clear()
-        for message in messages:
-            self.survivor.hear(message)
-        return list(self.said)
-
-    def take_one_of_two(self) -> Reached:
-        """The script takes two parts of a share, and the first is committed; returns where it is then."""
-        rounds = self.survivor.shares.begin(12, 2, False, None)
-        rounds.take()
-        self.survivor.shares.commit()
-        rounds.take()
-        return self.survivor.shares.reached()
 
 
 def told(view: int, *members: int) -> ViewTold:
@@ -140,13 +41,15 @@ def joined(view: int, members: list[int], newcomers: list[int]) -> ViewTold:
 
 def handed(view: int, first: int = 4) -> HandedOver:
     """What a sponsor hands over whose script is in the second epoch of its first loop."""
-    return HandedOver(view, HandedShares(0, 1, first, [0, 1], [], {}, {}, 0), 3, 1, 2, b"state")
+    return HandedOver(view, HandedShares(0, 1, first, [0, 1], [], {}, {}, 0, 0), 3, 1, 2, b"state")
 
 
-def test_the_others_can_go_on_without_a_worker_once_it_says_that_it_is_laid_out() -> None:
+def test_the_others_can_go_on_without_a_worker_once_it_says_that_it_is_laid_out_and_where_it_listens() -> None:
     team = Team()
-    assert team.said == []
-    assert team.begin().said == [LaidOut()]
+    assert team.begin(port=4711).said == [LaidOut(4711)]
+    assert (team.hear(LostBefore([2])), team.survivor.lost_before) == ([], [2])
+    team.view_change.on_unreached([1])
+    assert team.said == [Unreached([1])]
 
 
 def test_when_frozen_it_says_what_it_has_sent() -> None:
@@ -168,6 +71,15 @@ def test_where_replicas_are_equal_a_lost_worker_was_as_far_as_this_one_with_what
     assert mine == Reached(1, {0: 1})
     answer = team.hear(Freeze(1, [2]), told(1, 0, 1))[1]
     assert answer == ViewTaken(1, mine, {2: Reached(1, {0: num_rounds})})
+
+
+def test_the_first_step_since_a_view_is_told_of_and_no_other() -> None:
+    team = Team().begin()
+    team.hear(Freeze(1, [2]), told(1, 0, 1))
+    team.said.clear()
+    for step in (6, 7):
+        team.survivor.step_is_made(step, lambda done: None)
+    assert team.said == [StepCommitted(1)]
 
 
 def test_where_replicas_differ_a_lost_worker_was_as_far_as_it_has_published() -> None:
@@ -221,7 +133,7 @@ def test_a_share_does_not_end_while_members_change_but_goes_on_with_what_the_los
     team.hear(Freeze(1, [1]), told(1, 0, 2))
     members = {0: shares.reached(), 2: Reached(1, {0: 1})}
     team.to_come = [DealAgain(1, {1: Reached(1, {0: 0})}, members, 1)]
-    assert [list(part.places) for part in shares.more(rounds)] == [[2]]
+    assert [list(part.places) for part in shares.more(rounds)] == [[2, 3]]
     assert team.num_waits == 1
     rounds.take()
     assert shares.more(rounds) == []
@@ -364,7 +276,7 @@ def test_when_newcomers_come_all_that_nobody_has_committed_is_dealt_anew_among_a
         told(1, 0, 1),
         DealAgain(1, {2: Reached(1, {0: 1})}, {0: shares.reached(), 1: shares.reached()}, 1),
     )
-    assert [list(part.places) for part in rounds.parts()] == [[6, 7], [10]]
+    assert [list(part.places) for part in rounds.parts()] == [[6, 7], [10, 11]]
     shares.begin_epoch(0, 0)
     team.hear(Freeze(2, [], [2]), joined(2, [0, 1, 2], [2]))
     here = shares.reached()
@@ -393,8 +305,50 @@ def test_who_is_asked_to_rest_tells_its_step_and_whether_all_stop_before_the_sam
 def test_who_rests_says_why_its_script_can_take_no_newcomer_in_and_goes_on_when_it_is_told_to() -> None:
     team = Team().begin()
     team.survivor.script_place = SimpleNamespace(refusal=lambda with_state: "it has no epochs")
-    team.to_come = [RestAt(3, 6), GoOn()]
+    team.to_come = [RestAt(6), GoOn()]
     team.hear(RestAsked(3))
     team.survivor.rest.stop(6, team.wait_in_share)
     assert team.said == [RestTold(3, 5, 4), Resting(3, 6, "it has no epochs")]
     assert team.to_come == []
+
+
+def with_checkpoints(team: Team, *, is_due: bool = True, refusal: str = "") -> Team:
+    """A script that has a checkpoint due, or not."""
+    team.survivor.script_place = SimpleNamespace(
+        is_checkpoint_due=is_due,
+        part=SimpleNamespace(refusal=refusal, pass_over=lambda: team.passed_over.append(team.step)),
+        refusal=lambda with_state: "no newcomers",
+    )
+    return team
+
+
+@pytest.mark.parametrize(("keeps_step", "is_in_step"), [(True, True), (False, False)])
+def test_where_a_checkpoint_is_due_the_script_stops_between_two_batches_and_says_so(
+    keeps_step: bool, is_in_step: bool
+) -> None:
+    team = with_checkpoints(Team(keeps_step=keeps_step).begin())
+    team.to_come = [RestAsked(3, True), RestAt(5), TakePart(5, 1, 1), GoOn()]
+    taken: list[TakePart] = []
+    team.survivor.rest.take = taken.append
+    team.survivor.rest_here()
+    period = 4 if keeps_step else 0
+    assert team.said[1:] == [CheckpointDue(is_in_step), RestTold(3, 5, period, True), Resting(3, 5)]
+    assert (taken, team.to_come) == ([TakePart(5, 1, 1)], [])
+
+
+@pytest.mark.parametrize(("is_due", "step"), [(False, 5), (True, 0)])
+def test_the_script_goes_on_where_no_checkpoint_is_due_or_no_step_is_made(is_due: bool, step: int) -> None:
+    team = with_checkpoints(Team().begin(), is_due=is_due)
+    team.step = step
+    team.survivor.rest_here()
+    assert (team.said[1:], team.num_waits) == ([], 0)
+
+
+@pytest.mark.parametrize(("is_for_checkpoint", "why"), [(True, "no checkpoint"), (False, "no newcomers")])
+def test_it_is_said_why_what_the_rest_is_for_is_not_possible(is_for_checkpoint: bool, why: str) -> None:
+    team = with_checkpoints(Team().begin(), is_due=False, refusal="no checkpoint")
+    team.to_come = [RestAt(5), GoOn()]
+    team.hear(RestAsked(3, is_for_checkpoint))
+    team.survivor.rest_here()
+    assert team.said == [RestTold(3, 5, 4), Resting(3, 5, why)]
+    assert bool(team.passed_over) == is_for_checkpoint, "the next one is due later"

@@ -8,7 +8,7 @@ from support.simulated.faulty_worlds import LATENCY_S, LATER, run, say_step
 
 from weft.core.actions import Compute, Send
 from weft.core.events import Event, Received, StepFinished
-from weft.sim.faults.plan import Partition, Pause, Slow, Spike
+from weft.sim.faults.plan import Crash, Partition, Pause, Rejoin, Slow, Spike
 
 
 def test_who_is_cut_off_for_too_long_is_out_and_its_messages_are_refused() -> None:
@@ -43,3 +43,10 @@ def test_slow_steps_take_longer_and_spikes_delay_messages() -> None:
     steps = ran.peer(0).times(StepFinished)
     assert steps[:4] == pytest.approx([0.1, 0.2, 0.6, 0.7])
     assert ran.peer(1).times(Received)[2] == pytest.approx(0.6 + 0.2 + LATENCY_S)
+
+
+def test_a_new_process_runs_its_scripts_beginning_before_it_comes_in() -> None:
+    schedule = Crash(1, 0.15), Rejoin(1, 0.25)
+    usual, longer = (run(say_step(0), *schedule, start_s=start_s) for start_s in (0.0, 0.3))
+    joined = [next(view.since_ns for view in ran.views if view.reason == "joined worker 1") for ran in (usual, longer)]
+    assert (joined[1] - joined[0]) / 1e9 == pytest.approx(0.3, abs=0.01)

@@ -124,3 +124,16 @@ def test_who_has_stopped_makes_one_more_step_if_another_waits_for_it() -> None:
     others = [[now for now in ran.peer(worker).times(StepFinished) if now < came_s][-1] for worker in (0, 2)]
     assert others[0] == pytest.approx(others[1] + STEP_S, abs=2 * LOOK_S), "it begins when worker 2 has to wait"
     assert came_s == pytest.approx(others[0] + LATENCY_S, abs=2 * LOOK_S)
+
+
+def test_the_world_stays_at_rest_for_as_long_as_coming_in_takes() -> None:
+    usual, longer = (run(counting, *BACK, rest_s=rest_s) for rest_s in (0.0, 0.07))
+    assert (longer.views[2].since_ns - usual.views[2].since_ns) / 1e9 == pytest.approx(0.07, abs=2 * LOOK_S)
+    waits = [later - earlier for earlier, later in pairwise(longer.peer(0).times(StepFinished))]
+    assert max(waits) == pytest.approx(STEP_S + LATENCY_S + 0.07, abs=4 * LOOK_S)
+
+
+def test_a_loss_in_a_rest_begins_it_anew() -> None:
+    ran = run(counting, *BACK, Crash(2, 0.7), rest_s=0.15)
+    assert [view.reason for view in ran.views[1:4]] == ["lost worker 1", "lost worker 2", "joined worker 1"]
+    assert ran.views[3].since_ns / 1e9 == pytest.approx(0.75 + 0.15, abs=0.01), "0.05 s after the death it is noticed"

@@ -51,7 +51,7 @@ def train(
     if folder is not None:
         found = find_newest(folder).path
         plan = CheckpointPlan(str(folder), facts(), read_interval(every, ""), None if found is None else str(found))
-        seat.checkpoints = checkpoints = Checkpoints(plan, 0, told.append, disk=disk)
+        seat.checkpoints = checkpoints = Checkpoints(plan, told.append, disk=disk)
     before = sit(seat)
     try:
         torch.manual_seed(1)

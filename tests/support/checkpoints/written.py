@@ -12,8 +12,8 @@ from weft.checkpoints.taking import CheckpointPlan
 from weft.checkpoints.writing import Position, complete, write_part
 
 
-def facts(num_workers: int = 1) -> RunFacts:
-    return RunFacts("allreduce", num_workers, 0)
+def facts(num_workers: int = 1, steps_max: int | None = None) -> RunFacts:
+    return RunFacts("allreduce", num_workers, 0, steps_max=steps_max)
 
 
 def plan(folder: Path, every: CheckpointInterval = EVERY) -> CheckpointPlan:

@@ -47,6 +47,9 @@ class Wire:
 
     def forget(self, lost: Sequence[Rank]) -> None: ...
 
+    def reconnect(self, newcomers: Mapping[Rank, int], view: int) -> list[Rank]:
+        return []
+
     def outbox_bytes(self, to: Rank | None = None) -> int:
         return 0
 

@@ -58,6 +58,31 @@ class Mesh:
         ]
         together([transport.connect for transport in self.transports])
         self.strangers: list[socket.socket] = []
+        self.dead: list[TcpTransport] = []
+        """Those in whose places newcomers are."""
+
+    def newcomer(self, rank: int, first_view: int) -> TcpTransport:
+        """A process that takes the place of `rank`, which is dead; nobody has called it yet."""
+        listener = listen("127.0.0.1")
+        self.addresses[rank] = listener.getsockname()
+        self.dead.append(self.transports[rank])
+        self.transports[rank] = TcpTransport(
+            rank,
+            len(self.addresses),
+            listener,
+            self.addresses,
+            SECRET,
+            LAYOUT,
+            rank_of=lambda node: node,
+            survives=True,
+            first_view=first_view,
+            connect_timeout_s=2.0,
+        )
+        self.transports[rank].connect()
+        return self.transports[rank]
+
+    def ports(self, *ranks: int) -> dict[int, int]:
+        return {rank: self.addresses[rank][1] for rank in ranks}
 
     def stranger(self, rank: int = 0) -> socket.socket:
         self.strangers.append(socket.create_connection(self.addresses[rank]))
@@ -68,6 +93,8 @@ class Mesh:
             stranger.close()
         for transport in self.transports:
             transport.close()
+        for transport in self.dead:
+            transport.abort()
 
 
 def together(jobs: Sequence[Callable[[], T]]) -> list[T]:

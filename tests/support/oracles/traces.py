@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 Event = dict[str, Any]
-PHASES = {"M", "X", "s", "f", "b", "e"}
+PHASES = {"M", "X", "s", "f", "b", "e", "i"}
 
 
 class Trace:

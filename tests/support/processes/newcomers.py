@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
-from weft.data.dealt_again import HandedShares, Reached
+from weft.data.share_records import HandedShares, Reached
 from weft.engines.real.replacement import Replacement
+from weft.engines.real.rest import RunRest
 from weft.engines.real.views import Views
 from weft.runtime.messages import Message
 from weft.runtime.view_messages import (
@@ -19,7 +20,7 @@ from weft.runtime.view_messages import (
 )
 
 Said = list[tuple[int, Message]]
-HANDED = HandedOver(2, HandedShares(0, 0, 0, [0, 1, 2], [], {}, {}, 0), 0, 0, 0, b"")
+HANDED = HandedOver(2, HandedShares(0, 0, 0, [0, 1, 2], [], {}, {}, 0, 0), 0, 0, 0, b"")
 
 
 class Talk:
@@ -33,8 +34,10 @@ class Talk:
         self.joining: list[int] = []
         self.replaced: list[list[int]] = []
         self.views = Views(num_workers, lambda *said: self._sent.append(said))
+        self.bringing_to_rest = RunRest(self.views, lambda *said: self._sent.append(said))
         self.replacement = Replacement(
             self.views,
+            self.bringing_to_rest,
             lambda *said: self._sent.append(said),
             self.started.append,
             self.killed.append,
@@ -79,6 +82,7 @@ class Talk:
         return self.said()
 
     def turn(self, *, is_ending: bool = False) -> Said:
+        self.bringing_to_rest.turn(self.now_s)
         self.replacement.turn(self.now_s, is_ending=is_ending)
         return self.said()
 
@@ -87,7 +91,10 @@ class Talk:
         self.replacement.lay_out(rank)
 
     def hear(self, rank: int, message: RestTold | Resting | LookTold | HandedOver) -> Said:
-        self.replacement.hear(rank, message, self.now_s)
+        if isinstance(message, HandedOver):
+            self.replacement.hand_over(message, self.now_s)
+        else:
+            self.bringing_to_rest.hear(rank, message, self.now_s)
         return self.said()
 
     def hear_all(self, told: Callable[[int], RestTold | Resting | LookTold]) -> Said:

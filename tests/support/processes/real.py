@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -55,6 +56,7 @@ def keep_garbage() -> None:
 
 def _become_worker(channel: socket.socket, shared: Sequence[int], output: int, error: int, launcher: int) -> None:
     os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the launcher's handler, which is in this process, too
     die_with_parent(launcher)
     os.dup2(output, 1)
     os.dup2(error, 2)

@@ -27,6 +27,13 @@ def begin_life(rank):  # how many processes have begun a life with this rank
         file.write("x")
         return file.tell()
 
+def awaits_newcomer():  # for some steps after a death, until the new process has joined
+    for rank, step, _ in (word.split(":") for word in sys.argv[2].split()):
+        lives = f"{sys.argv[1]}/{rank}.lives"
+        if int(step) <= worker.steps < int(step) + 12 and os.path.exists(lives) and os.path.getsize(lives) < 2:
+            return True
+    return False
+
 def die():
     os.kill(os.getpid(), signal.Signals[sys.argv[3]])
 
@@ -125,11 +132,12 @@ def check_each_once(far: Any) -> None:
 
 
 def check_used_once(tmp_path: Path, outcome: Any) -> None:
-    """By the workers' own logs. A worker for which a round has no sample stands in with a single one of another's."""
+    """By the workers' own logs. A worker for which a round has no sample stands in with one of another's, which it is
+    given twice, as a single sample is."""
     lines = [
         line.split() for rank in range(NUM_WORKERS) for line in (tmp_path / f"{rank}.txt").read_text().splitlines()
     ]
     used = {(number, row) for number, *rows in lines for row in rows}
     assert len(used) + outcome.num_unused == NUM_EPOCHS * NUM_SAMPLES
-    in_batches = Counter((number, row) for number, *rows in lines if len(rows) > 1 for row in rows)
+    in_batches = Counter((number, row) for number, *rows in lines if len(set(rows)) > 1 for row in rows)
     assert max(in_batches.values()) == 1

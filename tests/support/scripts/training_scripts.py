@@ -9,7 +9,8 @@ from weft.config.cluster import load_cluster
 from weft.core.strategy import Strategy
 from weft.engines.simulated.job import SimulatedJob
 from weft.engines.simulated.outcome import Outcome
-from weft.engines.simulated.runner import SimulationObserver, simulate
+from weft.engines.simulated.runner import simulate
+from weft.engines.simulated.world_run import SimulationObserver
 
 SEEN: list[Any] = []
 """What the scripts of the last run told the test; they import this list."""

@@ -85,6 +85,8 @@ def run(
     script: Script | None = None,
     news_s: float = 0.001,
     in_step: bool = False,
+    start_s: float = 0.0,
+    rest_s: float = 0.0,
 ) -> FaultyRun:
     """A run of puppets whose steps take 0.1 s and whose messages take 0.01 s."""
     strategy = Puppets(answer, num_servers, in_step=in_step)
@@ -105,7 +107,7 @@ def run(
             lambda step: training(pulls, num_steps, first_step=step)(worker, replicas[worker])
         )
 
-    faults = Faults(tuple(schedule), notice_s=0.05, fence_s=0.5, linger_s=LINGER_S, news_s=news_s)
+    faults = Faults(tuple(schedule), 0.05, 0.5, LINGER_S, news_s, start_s, rest_s)
     injection, recording = FaultInjection(faults, store, newcomer), Recording()
     simulation = Simulation(
         strategy,

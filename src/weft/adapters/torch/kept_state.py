@@ -2,7 +2,7 @@
 
 import gc
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,14 +24,19 @@ TYPES = {
     torch.complex64: "C64",
 }  # fmt: skip
 KINDS = {name: kind for kind, name in TYPES.items()}
+Named = Callable[[Sequence[Any]], dict[str, Tensor]]
 
 
 class TorchState:
     """The models and optimizers that joined. `model` is asked for when it is needed: further ones may join."""
 
-    def __init__(self, model: Callable[[], nn.Module], optimizers: Sequence[Optimizer]) -> None:
+    def __init__(
+        self, model: Callable[[], nn.Module], optimizers: Sequence[Optimizer], named: Named | None = None
+    ) -> None:
+        """`named` gives the tensors of the model, by name, that have these values of the buckets."""
         self._model = model
         self._optimizers = optimizers
+        self._named = named
 
     def as_tensor(self, value: Any) -> TensorBytes | None:
         if not isinstance(value, Tensor) or value.layout is not torch.strided or value.dtype not in TYPES:
@@ -52,13 +57,20 @@ class TorchState:
         model = self._model()
         check_finite("the checkpoint", dict(named_tensors(model)), model, [""])
 
-    def state(self) -> dict[str, Any]:
-        optimizers = [{"kind": type(each).__name__, "state": each.state_dict()} for each in self._optimizers]
-        return {"model": dict(named_tensors(self._model())), "optimizers": optimizers}
+    def model(self, values: Any = None) -> dict[str, Any]:
+        model = dict(named_tensors(self._model()))
+        return model if values is None or self._named is None else model | self._named(values)
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def optimizers(self, replica: Any = None) -> list[Any]:
+        every = self._optimizers if replica is None else replica.optimizers.all
+        return [{"kind": type(each).__name__, "state": each.state_dict()} for each in every]
+
+    def unnamed(self, kept: Iterable[Any]) -> str:
+        return unnamed(self._optimizers, list(kept))
+
+    def load(self, model: Mapping[str, Any], optimizers: Sequence[Any]) -> None:
         """Copy a state into the model's own tensors, and into the optimizers' groups."""
-        kinds = [each["kind"] for each in state["optimizers"]]
+        kinds = [each["kind"] for each in optimizers]
         mine = [type(each).__name__ for each in self._optimizers]
         if kinds != mine:
             raise CheckpointError(
@@ -67,8 +79,8 @@ class TorchState:
             )
         with torch.no_grad():
             for name, tensor in named_tensors(self._model()):
-                tensor.copy_(state["model"][name])
-        for optimizer, stored in zip(self._optimizers, state["optimizers"], strict=True):
+                tensor.copy_(model[name])
+        for optimizer, stored in zip(self._optimizers, optimizers, strict=True):
             _load(optimizer, stored["state"])
 
     def random(self, data: Any) -> dict[str, Any]:

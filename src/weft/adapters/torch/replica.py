@@ -194,6 +194,12 @@ class TorchReplica:
         named = {id(t): name for name, t in (*self.model.named_parameters(), *self.model.named_buffers())}
         return [named.get(id(tensor), "") for tensor in self._flats[bucket].tensors]
 
+    def named(self, values: Sequence[Any]) -> dict[str, Tensor]:
+        """The tensors of the model, by name, if its buckets had these values."""
+        views = (flat.views(torch.as_tensor(array)) for flat, array in zip(self._flats, values, strict=False))
+        pairs = ((name, view) for bucket, each in enumerate(views) for name, view in zip(self.names(bucket), each))
+        return {name: view for name, view in pairs if name}
+
     def array(self, slot: str, bucket: int) -> Any:
         return self._arrays[slot][bucket]
 

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from weft.adapters.checkpoint_part import CheckpointPart
 from weft.adapters.first_gradient import NUM_ELEMENTS_MAX
 from weft.adapters.keeping import Keeping
 from weft.adapters.pacing import paced
@@ -78,20 +79,32 @@ class TorchWorker(LoaderWorker):
         """Indices of the parameters whose gradients this backward has filled so far."""
         checkpoints = getattr(seat, "checkpoints", None)
         if checkpoints is not None:
-            self._keeping = Keeping(self, checkpoints, TorchState(lambda: replica.model, self._optimizers))
+            named = None if self._replica is None else self._replica.named
+            state = TorchState(lambda: replica.model, self._optimizers, named)
+            if self._place is None:
+                self._keeping = Keeping(self, checkpoints, state)
+            else:
+                self._place.part = CheckpointPart(self, checkpoints, state)
         self._unfilled: list[int] = []
         """Number of parameters of each bucket that this backward has yet to fill."""
 
     def refuses_newcomers(self, kept: Iterable[Any]) -> str:
         return unnamed(self._optimizers, list(kept))
 
-    def hand_over_optimizer(self, *, with_state: bool) -> Any:
-        return [optimizer_state(optimizer, with_state=with_state) for optimizer in self._optimizers]
+    def hand_over_own(self, *, with_state: bool) -> Any:
+        optimizers = [optimizer_state(optimizer, with_state=with_state) for optimizer in self._optimizers]
+        return {"optimizers": optimizers, "buffers": self._buffers()}
 
-    def arrive(self, step: int, num_samples: float, optimizer: Any) -> None:
-        super().arrive(step, num_samples, optimizer)
-        for mine, handed in zip(self._optimizers, optimizer, strict=True):
+    def _buffers(self) -> dict[str, torch.Tensor]:
+        """The buffers of the models: no newcomer may average its initial ones into the others', or count anew."""
+        return {} if self._replica is None else dict(self._replica.model.named_buffers())
+
+    def arrive(self, step: int, own: Any) -> None:
+        super().arrive(step, own)
+        for mine, handed in zip(self._optimizers, own["optimizers"], strict=True):
             take_optimizer_state(mine, handed)
+        for name, buffer in self._buffers().items():
+            buffer.copy_(own["buffers"][name])
 
     def add(self, model: nn.Module, optimizers: Sequence[Optimizer]) -> None:
         """Join with a further model and the optimizers of its parameters; afterwards it holds worker 0's values."""

@@ -42,7 +42,7 @@ TOGETHER: dict[str, Callable[[Task, Workload], None]] = {
     "weft": joined,
     "weft-shm": joined,
     "weft-tcp": joined,
-    "weft-survives": joined,
+    "weft-stop": joined,
 }
 
 

@@ -7,11 +7,48 @@ from typing import Annotated
 import typer
 
 from weft.cli.show.options import show_if_asked
+from weft.config.options import FLAGS
 from weft.core.errors import ConfigError
 
 Script = Annotated[Path, typer.Argument(help="A training script, unchanged.", show_default=False)]
 Arguments = Annotated[list[str] | None, typer.Argument(help="Arguments for the script, after --.", show_default=False)]
-Workers = Annotated[int | None, typer.Option("-n", "--workers", help="How many workers.", show_default="2")]
+Workers = Annotated[
+    str | None,
+    typer.Option(
+        "-n",
+        "--workers",
+        metavar="N or MIN..MAX",
+        help="How many workers; 2..4: four, and the run goes on as long as two are left.",
+        show_default="2",
+    ),
+]
+NumWorkers = Annotated[int | None, typer.Option("-n", "--workers", help="How many workers.", show_default="2")]
+OnLoss = Annotated[
+    str | None,
+    typer.Option(
+        "--on-loss",
+        help="When a worker dies or hangs: replace it, shrink (the others go on without it), or stop.",
+        show_default="replace, where that works",
+    ),
+]
+OnNan = Annotated[
+    str | None,
+    typer.Option(
+        "--on-nan",
+        help="When a gradient is not finite: exclude it, or stop the run.",
+        show_default="exclude",
+    ),
+]
+Chaos = Annotated[
+    str | None, typer.Option(help="Lose workers now and then, to try your script, e.g. 'kill every 15s seed 7'.")
+]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(help="A folder for checkpoints. The same command again goes on from the newest one.", metavar="DIR"),
+]
+CheckpointEvery = Annotated[
+    str | None, typer.Option("--checkpoint-every", help="500steps, 1epoch, 5m, ...", show_default="10m")
+]
 Strategies = Annotated[
     list[str] | None,
     typer.Option(help="e.g. 'ssp(staleness=3)'; repeat it to compare, or say 'all'.", show_default="allreduce"),
@@ -71,6 +108,30 @@ Set = Annotated[
     ),
 ]
 Json = Annotated[Path | None, typer.Option("--json", help="Write all figures to this file.")]
+
+
+def options_of(
+    on_loss: str | None, on_nan: str | None, chaos: str | None, checkpoint: Path | None, checkpoint_every: str | None
+) -> list[str]:
+    """What these flags are as options of --set."""
+    values = (on_loss, on_nan, chaos, checkpoint, checkpoint_every)
+    return [f"{option}={value}" for option, value in zip(FLAGS, values, strict=True) if value is not None]
+
+
+def numbers_of_workers(text: str | None) -> tuple[int | None, int | None]:
+    """The fewest and the most workers of '4' or '2..4'; None for what is not said."""
+    if text is None:
+        return None, None
+    fewest, dots, most = text.partition("..")
+    try:
+        low, high = (int(fewest), int(most)) if dots else (None, int(fewest))
+    except ValueError as error:
+        raise ConfigError(
+            f"-n got '{text}', but wants a number, or MIN..MAX.\n  Write e.g. -n 4 or -n 2..4."
+        ) from error
+    if low is not None and not 1 <= low <= high:
+        raise ConfigError(f"-n is '{text}', but MIN..MAX wants 1 <= MIN <= MAX.\n  Write e.g. -n 2..4.")
+    return low, high
 
 
 def slow_workers(texts: Sequence[str]) -> dict[int, float]:

@@ -4,6 +4,7 @@ What a disk cannot take afterwards is told of, and shown where it would be lost.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,16 @@ def check_writable(path: Path | None) -> None:
         raise ConfigError(f"'{path}' cannot be written: {error.strerror}.\n  Choose another place.") from error
     if is_new:
         path.unlink()
+
+
+def remove_old(path: Path | None) -> None:
+    """A run begins that will write this file: what an earlier run left there must not be taken for its own.
+
+    Links, such as /dev/stdout, and what cannot be removed stay.
+    """
+    if path is not None and path.is_file() and not path.is_symlink():
+        with suppress(OSError):
+            path.unlink()
 
 
 def check_folder(path: Path | None) -> None:

@@ -21,6 +21,7 @@ from weft.engines.real.outcome import RealOutcome
 from weft.engines.simulated import runner
 from weft.engines.simulated.job import SimulatedJob
 from weft.engines.simulated.outcome import Outcome
+from weft.engines.simulated.world_run import SimulationObserver
 from weft.observe.records.quantities import human_seconds
 from weft.sim.facts import Facts
 
@@ -117,7 +118,7 @@ def simulate_shown(
     title: str,
     dry: bool = False,
     explain: bool = False,
-    watching: Callable[[runner.SimulationObserver], runner.SimulationObserver] = lambda observer: observer,
+    watching: Callable[[SimulationObserver], SimulationObserver] = lambda observer: observer,
 ) -> Outcome:
     """Run a job on simulated workers under a progress bar; others may be `watching` besides."""
     a_run_starts()
@@ -133,7 +134,7 @@ def simulate_shown(
         def tell(text: str) -> None:
             errors.print(text, markup=False)
 
-        observer = runner.SimulationObserver(show_line, bar.step, bar.plan, on_explain, tell)
+        observer = SimulationObserver(show_line, bar.step, bar.plan, on_explain, tell)
         try:
             outcome = (runner.simulate_dry if dry else runner.simulate)(job, watching(observer))
         except KeyboardInterrupt:

@@ -12,7 +12,7 @@ from weft.cli.show.files import check_folder, check_writable
 from weft.cli.show.screen import errors
 from weft.core.errors import ConfigError, WeftError
 from weft.engines.real.observer import Observer
-from weft.engines.simulated import runner
+from weft.engines.simulated.world_run import SimulationObserver
 from weft.observe.logs.jsonl import JsonLog
 from weft.observe.logs.tensorboard import TensorBoardLog
 from weft.observe.logs.trace import ENDINGS, write_trace
@@ -161,7 +161,7 @@ class RunLogs:
 
         return replace(observer, on_status=on_status, on_reported=on_reported, on_tell=on_tell, on_blame=on_blame)
 
-    def watching_simulated(self, observer: runner.SimulationObserver) -> runner.SimulationObserver:
+    def watching_simulated(self, observer: SimulationObserver) -> SimulationObserver:
         """One that looks on a simulated run with the same eyes, and writes down what it sees."""
         if not self._logs:
             return observer

@@ -45,6 +45,7 @@ AGE_MAX = known("staleness_max", lambda age: f"{age:.0f}")
 AGES: list[Column] = [
     ("staleness\nmean / max", lambda row: f"{AGE_MEAN(row)} / {AGE_MAX(row)}"),
 ]
+GOODPUT: Column = ("goodput", known("goodput", "{:.1%}".format))
 DISTANCE: list[Column] = [
     ("consensus\ndistance", lambda row: told(row["consensus"], ".1e") if row["consensus"] != 0 else "0")
 ]
@@ -57,6 +58,8 @@ def show_outcomes(outcomes: list[Outcome]) -> None:
     learned = [] if is_dry else reported(rows)
     rest = AGES if is_dry else AGES + DISTANCE
     times = [duration("virtual\ntime", "virtual_s"), PACE]
+    if any(row["goodput"] is not None for row in rows):
+        times.append(GOODPUT)
     first = rows[0]
     title = f"{first['workers']} simulated workers, {first['samples']:,.0f} samples, seed {first['seed']}"
     if screen.width >= WIDE or is_dry:
@@ -72,6 +75,11 @@ def show_outcomes(outcomes: list[Outcome]) -> None:
             screen.print(name + coding_in_words(row["coding"]), markup=False)
         if any(row["not_finite"]):
             screen.print(name + left_out_in_words(row["not_finite"]), markup=False)
+        if row["losses"]:
+            screen.print(name + losses_in_words(row["losses"]), markup=False)
+        elif row["goodput"] is not None:
+            took = human_seconds(row["virtual_s"])
+            screen.print(f"{name}No worker was killed: the run took {took} of virtual time.", markup=False)
     show_not_saved(rows)
     screen.print("Traces, the same for the same seed:", markup=False)
     for row in rows:
@@ -112,6 +120,13 @@ def coding_in_words(coding: Row) -> str:
     )
 
 
+def losses_in_words(losses: list[Row]) -> str:
+    """How many workers were killed, and how soon new ones took their places."""
+    after_s = [loss["replaced_s"] - loss["lost_s"] for loss in losses if loss["replaced_s"] is not None]
+    words = f"Killed: {len(losses)} workers, of which {len(after_s)} were replaced"
+    return f"{words}, after {human_seconds(max(after_s))} at most." if after_s else f"{words}."
+
+
 def told(value: float | None, form: str) -> str:
     """A number, or that it is none: training that diverged ends in what is not finite."""
     return "diverged" if value is None else format(value, form)
@@ -150,7 +165,7 @@ def in_words(rows: list[Row], time_key: str) -> str:
     """Who was fastest by `time_key` and, where accuracy was reported, who learned most."""
     fastest = min(rows, key=lambda row: row[time_key])
     slowest = max(rows, key=lambda row: row[time_key])
-    words = "All trained on the same samples. "
+    words = "" if any(row.get("losses") for row in rows) else "All trained on the same samples. "
     if slowest[time_key] < CLOSE * fastest[time_key]:
         words += f"All took about as long ({human_seconds(fastest[time_key])})."
     else:

@@ -17,6 +17,7 @@ from weft.cli.show.outcomes import (
 )
 from weft.cli.show.screen import screen
 from weft.config.network import EmulatedNetwork
+from weft.engines.real.losses import LEFT
 from weft.observe.records.left_out import summary as left_out_in_words
 from weft.observe.records.quantities import human_bytes, human_seconds
 
@@ -97,7 +98,10 @@ def _show_coding(row: Row, name: str = "") -> None:
 
 def _show_left_out(row: Row, name: str = "") -> None:
     for loss in row["losses"]:
-        text = f"{name}Worker {loss['worker']} was lost at step {loss['step']}: {loss['cause']}."
+        if loss["how"] == LEFT:
+            text = f"{name}Worker {loss['worker']} left at step {loss['step']}, after {loss['cause']}."
+        else:
+            text = f"{name}Worker {loss['worker']} was lost at step {loss['step']}: {loss['cause']}."
         if loss["replaced_s"] is not None:
             text += f" It was replaced after {loss['replaced_s'] - loss['detected_s']:.1f} s."
         screen.print(text, markup=False)
@@ -132,8 +136,9 @@ def waiting_in_words(rows: list[Row]) -> str:
 def _total(row: Row) -> str:
     if row["bytes_sent"] is None:
         return f"In all: {row['samples']:,.0f} samples in {human_seconds(row['wall_s'])}."
+    least = "at least " if row.get("losses") else ""  # of lost workers, what they had told last
     return (
-        f"In all: {row['samples']:,.0f} samples in {human_seconds(row['wall_s'])}, "
+        f"In all: {least}{row['samples']:,.0f} samples in {human_seconds(row['wall_s'])}, "
         f"{row['samples_per_s']:,.0f} samples/s, {human_bytes(row['bytes_sent'])} sent{_between_hosts(row)}, "
         f"waiting {100 * row['waiting_fraction']:.0f} %, "
         f"staleness {row['staleness_mean']:.1f} (at most {row['staleness_max']:.0f}), {row['copies']:,} copies"

@@ -1,8 +1,10 @@
 """weft bench: how fast Weft is, measured against its peers in the same run."""
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import mean
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +15,8 @@ from weft.bench.benchmark import Benchmark, measure
 from weft.bench.codecs import CODECS
 from weft.bench.overhead import OVERHEAD
 from weft.bench.racing import BLOCKS_MIN
+from weft.bench.recovery import CONTENDERS as RECOVERY_CONTENDERS
+from weft.bench.recovery import RecoveryWorkload, measure_recovery
 from weft.bench.simulator import measure_simulator
 from weft.bench.slownet import COMPRESS as SLOWNET_COMPRESS
 from weft.bench.slownet import STRATEGY as SLOWNET_STRATEGY
@@ -38,6 +42,15 @@ Row = dict[str, Any]
 
 LOW, HIGH = "95 % low", "95 % high"
 CONTENDER_COLUMNS = ("work", "contender", "median", LOW, HIGH, "its time\n/ Weft's", "its\n95 % low", "bar")
+RECOVERY_COLUMNS = (
+    "contender\nkills",
+    "remarks",
+    "next step\np50\np99",
+    "full\nstrength\np50\np99",
+    "lost\na kill\nbatches\nsamples",
+    "goodput\nforetold\nsamples/s\nwithout",
+    "accuracy\nwithout",
+)
 
 
 @app.callback()
@@ -114,6 +127,33 @@ def straggler(
     _show(report, f"straggler: {report['unit']}", CONTENDER_COLUMNS, _contender_cells, json_file)
 
 
+@app.command()
+def recovery(
+    data: Annotated[Path, typer.Option(help="The folder of MNIST's four files.")] = Path("data/mnist"),
+    seconds: Annotated[float, typer.Option(help="How long a contender trains with kills.")] = 120,
+    undisturbed: Annotated[
+        float | None,
+        typer.Option(help="How long it trains without, before and after.", show_default="as long as with kills"),
+    ] = None,
+    every: Annotated[float, typer.Option(help="Seconds between two kills, on average.")] = 15,
+    seed: Annotated[int, typer.Option(help="Draws the workers that are killed, and the moments.")] = 0,
+    contender: Annotated[
+        list[str] | None, typer.Option(help="torchrun, torchft or a strategy of Weft; may be given several times.")
+    ] = None,
+    torchft: Annotated[str, typer.Option(metavar="PYTHON", help="The interpreter that has torchft.")] = sys.executable,
+    json_file: JsonFile = None,
+) -> None:
+    """A worker of 4 is killed now and then: torchrun with DistributedDataParallel, and torchft."""
+    check_writable(json_file)
+    check_extra("torch", "weft bench recovery")
+    course = RecoveryWorkload(
+        data, seconds=seconds, every_s=every, seed=seed, undisturbed_s=undisturbed, torchft_python=torchft
+    )
+    with progress("recovery") as tell:
+        report = measure_recovery(course, contender or RECOVERY_CONTENDERS, tell)
+    _show(report, f"recovery: {report['unit']}", RECOVERY_COLUMNS, _recovery_cells, json_file)
+
+
 def _compete(benchmark: Benchmark, blocks: int, usual: int, only: list[str] | None, json_file: Path | None) -> None:
     _check(blocks, usual, json_file)
     check_extra("torch", f"weft bench {benchmark.name}")
@@ -143,6 +183,28 @@ def _contender_cells(row: Row) -> list[str]:
     return cells
 
 
+def _recovery_cells(row: Row) -> list[str]:
+    if "missing" in row:
+        return [row["contender"], row["missing"].split("\n")[0]]
+    missed = [figure for figure, is_met in row.get("bars", {}).items() if not is_met]
+    usual = [score for score in row["accuracy_undisturbed"] if score is not None]
+    kills, planned = row["kills"], row["kills"] + row["kills_missed"]
+    return [
+        f"{row['contender']}\n{kills}" + (f" of {planned}" if kills < planned else ""),
+        "" if "bars" not in row else f"MISSED: {', '.join(missed)}" if missed else "bars met",
+        "\n".join(_or_none(row[key], human_seconds) for key in ("next_p50_s", "next_p99_s")),
+        "\n".join(_or_none(row[key], human_seconds) for key in ("full_p50_s", "full_p99_s")),
+        f"{row['batches_lost']:.1f}\n{row['samples_lost']:.0f}",
+        f"{row['goodput']:.1%}\n{_or_none(row.get('goodput_foretold'), '{:.1%}'.format)}\n"
+        f"{row['samples_per_s']:,.0f}\n{mean(row['samples_per_s_undisturbed']):,.0f}",
+        "\n".join(_or_none(score, "{:.2%}".format) for score in (row["accuracy"], mean(usual) if usual else None)),
+    ]
+
+
+def _or_none(figure: float | None, show: Callable[[float], str]) -> str:
+    return "none" if figure is None else show(figure)
+
+
 def _joined(cells: Sequence[str], low: int | None) -> list[str]:
     """The same with the cells of the lower and the upper bound, which is beside it, in one."""
     if low is None or len(cells) <= low + 1:
@@ -159,7 +221,7 @@ def _show(
     report: Row, title: str, columns: Sequence[str], cells: Callable[[Row], list[str]], json_file: Path | None
 ) -> None:
     """The one table of all benchmarks: two columns of words, then figures; on a narrow screen, bounds share one."""
-    low = columns.index(LOW) if screen.width < NARROW else None
+    low = columns.index(LOW) if LOW in columns and screen.width < NARROW else None
     table = Table(title=title)
     for place, name in enumerate(_joined(columns, low)):
         table.add_column(

@@ -25,7 +25,7 @@ def show(
 ) -> None:
     """Print what is in the newest complete checkpoint; newer ones that are not complete are named."""
     if not folder.is_dir():
-        raise ConfigError(f"'{folder}' is no folder.\n  Give the one that --set checkpoint.folder was given.")
+        raise ConfigError(f"'{folder}' is no folder.\n  Give the one that --checkpoint was given.")
     found = Found(folder, check(folder), []) if (folder / MANIFEST).exists() else find_newest(folder)
     if found.path is None or found.manifest is None:
         raise ConfigError(f"there is no checkpoint in '{folder}'.\n  Give a folder that a run wrote checkpoints into.")

@@ -19,6 +19,7 @@ from weft.cli.options.compare_request import CompareOptions
 from weft.cli.options.run_options import (
     Arguments,
     Net,
+    NumWorkers,
     ScaleLr,
     Script,
     Set,
@@ -26,7 +27,6 @@ from weft.cli.options.run_options import (
     Steps,
     Transport,
     Warmup,
-    Workers,
     slow_workers,
 )
 from weft.cli.show.comparison import show_comparison
@@ -56,7 +56,7 @@ USUAL = ("allreduce", "allreduce share=proportional", "ssp", "async_gossip", "lo
 def compare(
     script: Script,
     arguments: Arguments = None,
-    workers: Workers = None,
+    workers: NumWorkers = None,
     strategy: Contenders = None,
     compress: Codecs = None,
     share: Shares = None,

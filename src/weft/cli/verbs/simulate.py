@@ -10,6 +10,7 @@ import typer
 
 from weft.cli.options.run_options import (
     Arguments,
+    Chaos,
     Compress,
     Explain,
     Json,
@@ -18,6 +19,7 @@ from weft.cli.options.run_options import (
     Share,
     Steps,
     Strategies,
+    options_of,
 )
 from weft.cli.show.files import check_writable, write_or_show, written
 from weft.cli.show.live_run import simulate_shown
@@ -27,7 +29,7 @@ from weft.cli.show.plot import check_plot, plot_curves
 from weft.cli.show.screen import errors, screen, show_left_out
 from weft.config.cluster import load_cluster
 from weft.config.compression import objection
-from weft.config.options import SIMULATE, check_takes, set_options, with_parameters
+from weft.config.options import SIMULATE, Options, check_takes, set_options, with_parameters
 from weft.config.registry import both, expanded, is_only_of_all, left_out
 from weft.config.settings import Settings
 from weft.core.errors import ConfigError
@@ -57,21 +59,19 @@ def simulate(
     steps: Steps = None,
     explain: Explain = False,
     dry: Annotated[bool, typer.Option("--dry", help="Without tensors: times and messages only.")] = False,
+    chaos: Chaos = None,
     plot: Annotated[Path | None, typer.Option(help="Draw loss against virtual time into this .png.")] = None,
     json_file: Json = None,
     set_: Set = None,
 ) -> None:
     """Run SCRIPT on simulated workers: gradients are real, time is virtual."""
-    said = tuple(set_ or ())
+    said = (*(set_ or ()), *options_of(None, None, chaos, None, None))
     check_takes(SIMULATE, said)
     names = tuple(strategy) if strategy else None
     settings = settings_of(Settings(names, cluster, compress, workers, seed, steps, share, set=said or None))
     options, parameters = set_options(settings.set or ())
     asked = (DEFAULT_STRATEGY,) if parameters and not settings.strategy else settings.strategy
-    for path in (plot, json_file):
-        check_writable(path)
-    if plot is not None:
-        check_plot(plot, dry)
+    _check(options, dry, json_file, plot)
     place = load_cluster(settings.cluster or "rack")
     num_workers = place.num_workers if settings.workers is None else settings.workers
     check_job(script, num_workers, settings.seed or 0, settings.steps)
@@ -91,6 +91,7 @@ def simulate(
             compress=settings.compress,
             share=settings.share or STATIC,
             traces=options.write.trace is not None,
+            chaos=options.run.chaos,
         )
         for text in expanded(asked, num_workers, num_hosts, objection=objected)
     ]
@@ -99,6 +100,18 @@ def simulate(
     write = options.write
     with _shown(json_file, plot) as outcomes, Logs(write.trace, write.log, write.tensorboard) as logs:
         _run_all(jobs, asked, dry, explain, logs, outcomes)
+
+
+def _check(options: Options, dry: bool, json_file: Path | None, plot: Path | None) -> None:
+    """Refuse what cannot be done, or written, before anything is run."""
+    if options.run.chaos is not None and not dry:
+        raise ConfigError(
+            "--chaos is simulated without tensors only: newcomers take over no numbers in virtual time.\n  Add --dry."
+        )
+    for path in (plot, json_file):
+        check_writable(path)
+    if plot is not None:
+        check_plot(plot, dry)
 
 
 @contextmanager

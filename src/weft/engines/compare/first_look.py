@@ -12,7 +12,8 @@ from weft.engines.real.job import RealJob
 from weft.engines.real.observer import Observer
 from weft.engines.real.outcome import NOT_REPORTED as BESIDE_REAL
 from weft.engines.simulated.job import SimulatedJob
-from weft.engines.simulated.runner import SimulationObserver, simulate
+from weft.engines.simulated.runner import simulate
+from weft.engines.simulated.world_run import SimulationObserver
 from weft.observe.records.comparison import Target
 from weft.sim.facts import NOT_REPORTED as BESIDE_SIMULATED
 

@@ -99,7 +99,7 @@ class Controller(Supervisor):
             self._observer.on_tell(text)
 
     def _answer(self, certified: Rank | None) -> Steps:
-        def objection(caller: Rank) -> str | None:
+        def objection(caller: Rank, view: int) -> str | None:
             if caller >= len(self._hosts) or certified not in (None, caller):
                 return "wrong host"
             return "duplicate host" if self._hosts[caller].link is not None else None

@@ -28,7 +28,7 @@ from weft.engines.real.stopped_processes import process_state
 from weft.engines.real.supervisor import Supervisor
 from weft.engines.real.worker_env import worker_env
 from weft.engines.real.worker_output import Output
-from weft.runtime.messages import Message, WorkerJob
+from weft.runtime.messages import Message, SpoilGradients, WorkerJob
 
 Fork = Callable[[int, Sequence[int], Callable[[], None]], list[Process]]
 """Forks workers: takes their number, the descriptors they share, and a check that is called while they are awaited."""
@@ -116,12 +116,14 @@ class Launch(Supervisor):
         super()._turn(timeout_s)
         self._echoes.check(time.perf_counter())
         if self._chaos is not None and self._session.has_begun and not self._session.ended:
-            living = {worker.rank: worker.pid for worker in self._survival.members() if worker.is_alive}
-            struck = self._chaos.check(time.perf_counter(), living)
+            struck = self._chaos.check(time.perf_counter(), self._survival.strikable())
             if struck is not None:
                 self._observer.on_tell(struck)
 
-    def _strike(self, rank: int, number: int) -> None:
+    def _strike(self, rank: int, number: int | None) -> None:
+        if number is None:
+            self._send(rank, SpoilGradients())
+            return
         signal.pidfd_send_signal(self._workers[rank].process.pidfd, number)
 
     def _send(self, rank: int, message: Message) -> None:

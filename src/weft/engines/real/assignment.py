@@ -58,7 +58,10 @@ def assigned(
             hosts=list(job.hosts),
             is_private=job.network is not None,
             trusts_network=options.network.trusted,
-            survives=job.on_loss != STOP,
+            survives=job.survives,
+            must_survive=job.is_survival_asked or job.checkpoint is not None,
+            departs=job.on_loss != STOP,
+            stops_on_nan=options.run.on_nan == STOP,
             checkpoint=job.checkpoint,
             gives_back=job.brings_back_to is not None,
         )

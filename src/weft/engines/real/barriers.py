@@ -1,6 +1,6 @@
 """Barriers: for the n-th report or save of all workers, which have arrived, and which one evaluates or writes."""
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 
 from weft.runtime.messages import Evaluated, Message, Reported
@@ -45,6 +45,24 @@ class Barrier:
         return {name: sum(values) / len(values) for name, values in told.items()}
 
 
+def welcome(newcomer: int, sponsor: int, barriers: Iterable[Barrier]) -> None:
+    """`newcomer` makes no report or save that its sponsor has made, or began behind, and makes the others itself, also
+    those that its predecessor had made."""
+    for barrier in barriers:
+        if sponsor in barrier.came.keys() | barrier.excused:
+            barrier.excused.add(newcomer)
+        else:
+            barrier.came.pop(newcomer, None)
+            barrier.excused.discard(newcomer)
+
+
+def arrived(barrier: Barrier, members: Set[int]) -> Set[int]:
+    """The members that have come to a barrier themselves, not only their predecessors."""
+    return (members & barrier.came.keys()) - barrier.excused
+
+
 def left_to(worker: int, barriers: dict[int, Barrier]) -> list[int]:
     """Numbers of barriers at which no worker was chosen, because some never came, but `worker` did: it does them."""
-    return [number for number, barrier in sorted(barriers.items()) if not barrier.is_decided and worker in barrier.came]
+    return [
+        number for number, barrier in sorted(barriers.items()) if not barrier.is_decided and arrived(barrier, {worker})
+    ]

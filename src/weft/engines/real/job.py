@@ -76,10 +76,14 @@ class RealJob:
     """The number of each worker's host: workers of different hosts share no memory. Empty: all are on one."""
     on_loss: str = STOP
     """What happens when a worker's process dies: a constant of config/on_loss.py."""
+    is_survival_asked: bool = True
+    """`on_loss` was asked for: scripts that cannot go on after a loss are refused, instead of ended by one."""
+    workers_min: int = 1
+    """The run ends when fewer workers than this are left."""
     chaos: ChaosPlan | None = None
     """Faults that are put into the run; None: none are."""
     checkpoint: CheckpointPlan | None = None
-    """Where checkpoints are written, and from which one the run goes on; for one worker only."""
+    """Where checkpoints are written, and from which one the run goes on."""
     brings_back_to: Path | None = None
     """The folder for copies of files that workers save on other machines; None: they are not copied."""
 
@@ -99,6 +103,11 @@ class RealJob:
             raise ConfigError(f"baseline '{self.baseline}' is not known.\n  {did_you_mean(self.baseline, BASELINES)}")
         if self.baseline is not None:
             check_extra("torch", f"--baseline {self.baseline}")
+            if self.options.run.on_nan == STOP:
+                raise ConfigError(
+                    f"--on-nan stop does not go with --baseline {self.baseline}, which trains as without Weft.\n"
+                    "  Leave out one of them."
+                )
         if self.global_batch is not None and self.global_batch < self.num_workers:
             raise ConfigError(
                 f"data.global_batch is {self.global_batch}, but {self.num_workers} workers need at least 1 sample "
@@ -116,12 +125,9 @@ class RealJob:
         if self.strategy is not None:
             check_sharing(built, self.strategy, self.sharing)
         if self.on_loss != STOP:
-            self._check_on_loss()
+            check_survives(self, f"--on-loss {self.on_loss}")
         elif self.chaos is not None:
-            raise ConfigError(
-                f"run.chaos would {self.chaos.kind} workers, and with run.on_loss=stop the first loss ends the run.\n"
-                "  Add --set run.on_loss=replace, or shrink."
-            )
+            raise ConfigError(f"--chaos would {self.chaos.would}.\n  Use --on-loss replace, or shrink.")
         if self.devices:
             check_on_devices(built if self.strategy is not None else None, said(self.compress), self.label)
         if self.compress is not None and said(self.compress) is not None:
@@ -150,20 +156,6 @@ class RealJob:
         if self.network is None:
             check_extra("tls", "--hosts")
 
-    def _check_on_loss(self) -> None:
-        """Refuse what cannot go on without a lost worker yet."""
-        others = {
-            f"--baseline {self.baseline}": self.baseline is not None,
-            f"--transport {TORCH}": self.transport == TORCH,
-            "--hosts": self.num_hosts > 1,
-            DEVICE: bool(self.devices),
-            f"--share {self.share}": self.share != STATIC,
-        }
-        if self.on_loss == REPLACE:
-            others[f"--transport {TCP}"] = self.transport == TCP
-        for option in (option for option, is_used in others.items() if is_used):
-            raise ConfigError(f"run.on_loss={self.on_loss} does not go with {option} yet.\n  Leave out one of them.")
-
     def _check_torch(self) -> None:
         check_extra("torch", "--transport torch")
         if self.collective not in (None, AUTO):
@@ -191,6 +183,11 @@ class RealJob:
             raise ConfigError(
                 f"{DEVICE} is for sums in shared memory, and does not go with {option}.\n  Leave out one of them."
             )
+
+    @property
+    def survives(self) -> bool:
+        """Whether workers can stop between two batches, so that members may change or a checkpoint be taken."""
+        return self.on_loss != STOP or (self.checkpoint is not None and self.num_workers > 1)
 
     @property
     def num_memories(self) -> int:
@@ -224,3 +221,26 @@ class RealJob:
     def under(self, baseline: str) -> "RealJob":
         """A copy of this job under `baseline`, without strategy, codec, sharing and devices."""
         return replace(self, baseline=baseline, strategy=None, compress=None, share=STATIC, devices={})
+
+
+def check_survives(job: RealJob, option: str) -> None:
+    """Refuse what an option does not go with whose workers must be able to stop between two batches."""
+    others = {
+        f"--baseline {job.baseline}": job.baseline is not None,
+        f"--transport {TORCH}": job.transport == TORCH,
+        DEVICE: bool(job.devices),
+        f"--share {job.share}": job.share != STATIC,
+    }
+    for other in (other for other, is_used in others.items() if is_used):
+        raise ConfigError(f"{option} does not go with {other} yet.\n  Leave out one of them.")
+
+
+def survivable(job: RealJob) -> RealJob:
+    """This job with lost workers replaced, if nothing stands against it; else as it is: a lost worker ends it. With
+    several hosts that has to be asked for, because reductions are then made of messages, which takes longer."""
+    if job.num_workers == 1 or job.num_hosts > 1:
+        return job
+    try:
+        return replace(job, on_loss=REPLACE, is_survival_asked=False)
+    except ConfigError:
+        return job

@@ -52,6 +52,8 @@ class RealOutcome:
     """The paths to which the script saved models of all workers, as it named them."""
     losses: list[WorkerLoss] = field(default_factory=list)
     """Workers that were lost while the others went on."""
+    lost: list[Status] = field(default_factory=list)
+    """What lost workers told last: what they did after that is not known."""
     num_unused: int = 0
     """Samples of lost workers that nobody used, because all others had ended that epoch."""
     not_saved: list[str] = field(default_factory=list)
@@ -59,7 +61,8 @@ class RealOutcome:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, with the names that `weft simulate` uses; None for numbers that are not finite."""
-        samples = sum(status.samples for status in self.workers)
+        everybody = [*self.workers, *self.lost]
+        samples = sum(status.samples for status in everybody)
         told = {
             "strategy": self.strategy,
             "workers": len(self.workers),
@@ -73,7 +76,7 @@ class RealOutcome:
             "steps": max(status.step for status in self.workers),
             "samples": samples,
             "samples_per_s": samples / self.wall_s if self.wall_s else 0.0,
-            "bytes_sent": sum(status.bytes_sent for status in self.workers),
+            "bytes_sent": sum(status.bytes_sent for status in everybody),
             "bytes_between_hosts": self._bytes_between_hosts(),
             "copies": sum(status.num_copies for status in self.workers),
             "refused": sum(status.refused for status in self.workers),
@@ -100,9 +103,12 @@ class RealOutcome:
         return {name: finite(value) for name, value in told.items()}
 
     def _not_finite(self) -> list[int]:
-        """By rank: the steps whose gradient was left out."""
-        told = {status.rank: status.left_out.num_steps for status in self.workers if status.left_out is not None}
-        return [told.get(rank, 0) for rank in range(max(status.rank for status in self.workers) + 1)]
+        """By rank: the steps whose gradient was left out, those of lost workers, too."""
+        everybody = [*self.workers, *self.lost]
+        num_steps = [0] * (max(status.rank for status in everybody) + 1)
+        for status in everybody:
+            num_steps[status.rank] += 0 if status.left_out is None else status.left_out.num_steps
+        return num_steps
 
     def _row(self, status: Status, pid: int) -> dict[str, Any]:
         return {

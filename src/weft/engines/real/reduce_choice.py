@@ -18,6 +18,7 @@ PLACES = {
     TCP: "sockets (tcp)",
     TORCH: "torch.distributed for sums, and for all else shared memory",
 }
+GOES_ON = "by messages, so that the others can go on without a worker that is lost"
 ONE_STREAM = "so that a bucket crosses between hosts once each way, however many workers are there"
 
 
@@ -34,6 +35,9 @@ class ReductionChoice:
     bucket_bytes_max: int
     on_devices: Sequence[int]
     reduce_place: str
+    survives: bool = False
+    """Whether the others go on when a worker is lost: those that wait for native sums between hosts, which the first
+    worker of each host makes, could not."""
 
     def choose(self, strategy: Strategy | None, compress: str | None, num_bytes: int) -> tuple[str | None, str | None]:
         """The collective and the scheme of reductions that are messages; both None if they are native.
@@ -43,11 +47,15 @@ class ReductionChoice:
         if strategy is not None and not strategy.reduces:
             return self.collective, None
         collective, ground = self.collective, self._ground()
-        if collective is None and (self.transport == TCP or compress is not None):
+        if collective is None and (self.transport == TCP or compress is not None or self._survives_between_hosts):
             collective = taken(cut(num_bytes, self.bucket_bytes_max), ground)
         if compress is None:
             return collective, None
         return collective, cheapest_scheme(codec_of(compress), num_bytes, len(self.hosts), ground.slowest)
+
+    @property
+    def _survives_between_hosts(self) -> bool:
+        return self.survives and len(set(self.hosts)) > 1
 
     def explain(
         self, strategy: Strategy, text: str, compress: str | None, num_bytes: int, layout: Sequence[str]
@@ -59,6 +67,8 @@ class ReductionChoice:
         coding = None if compress is None else coded(compress, scheme, num_bytes, ground)
         place, how = self._place(len(ground.sizes)), self._native(len(ground.sizes), layout)
         why = ONE_STREAM if is_chosen else ""
+        if self.collective is None and strategy.reduces and compress is None and self._survives_between_hosts:
+            why = GOES_ON
         return explained(strategy, text, place, how, buckets, ground, collective, coding, why)
 
     def _ground(self) -> Ground:

@@ -15,12 +15,13 @@ from weft.cost.staging import AUTO as AUTO_PLACE
 from weft.data.proportional import EVERY, Done
 from weft.data.shares import STATIC, Shares, check_sharing, with_share
 from weft.engines.explanation import Explanation
-from weft.engines.real.barriers import Barrier, left_to
+from weft.engines.real.barriers import Barrier, arrived, left_to, welcome
 from weft.engines.real.late_joins import LateJoins
 from weft.engines.real.layout_check import check_layouts
 from weft.engines.real.memory_check import Room, check_all_fit
 from weft.engines.real.once_loads import Loadings
 from weft.engines.real.reduce_choice import ReductionChoice
+from weft.engines.real.run_saves import RunSaves
 from weft.engines.real.seat_factory import OWN
 from weft.engines.real.short_runs import ShortRun, steps_planned
 from weft.runtime.connections import TCP
@@ -87,13 +88,14 @@ class RunSession:
         on_devices: Sequence[int] = (),
         reduce_place: str = AUTO_PLACE,
         hosts: Sequence[int] = (),
+        survives: bool = False,
     ) -> None:
-        """`hosts` has the number of each worker's host; empty: all are on one."""
+        """`hosts` has the number of each worker's host; empty: all are on one. `survives`: others go on without one."""
         self.num_workers, self._hosts = num_workers, list(hosts) or [0] * num_workers
         self._members = set(range(num_workers))
         """The workers that take part: all that have not been lost."""
-        self._strategy, self._send = strategy, send
-        self._transport, self._compress, self._on_devices = transport, compress, on_devices
+        self._strategy, self._send, self._transport = strategy, send, transport
+        self._compress, self._on_devices, self._shares = compress, on_devices, Shares(num_workers, share, block_steps)
         self._reductions = ReductionChoice(
             hosts=self._hosts,
             transport=transport,
@@ -102,17 +104,12 @@ class RunSession:
             bucket_bytes_max=bucket_bytes_max,
             on_devices=on_devices,
             reduce_place=reduce_place,
+            survives=survives,
         )
         self._steps_max, self._global_batch, self._baseline, self._share = steps_max, global_batch, baseline, share
-        self._shares = Shares(num_workers, share, block_steps)
-        self._more: dict[int, ScriptJoined] = {}
-        """Workers that have joined with a further model; cleared when all have."""
         self.late_joins, self._joined = LateJoins(send), dict[int, ScriptJoined]()
-        self._reports, self._saves = dict[int, Barrier](), dict[int, Barrier]()
-        self._writing: dict[int, list[int]] = {}
-        """The saves that a worker was chosen to write, until it sends something else; at the end, until `Concluded`."""
-        self.unsaved: set[int | None] = set()
-        """The numbers of saves that could not be written."""
+        self._more = dict[int, ScriptJoined]()  # those that have joined with a further model, until all have
+        self._reports, self.saves = dict[int, Barrier](), RunSaves(lambda text: self.on_tell(text))
         self._badness = dict.fromkeys(range(num_workers), WORST)
         """Each worker's last score, negated where higher is better, so that smaller is better."""
         self.is_alike = num_workers == 1 or baseline is not None
@@ -144,13 +141,6 @@ class RunSession:
         return time.perf_counter() - self.began_s if self.has_begun else 0.0
 
     @property
-    def saved(self) -> list[str]:
-        """The paths to which models were saved, in order; without those that could not be written."""
-        done = [barrier for number, barrier in self._saves.items() if number not in self.unsaved]
-        came = [message for barrier in done for message in barrier.came.values()]
-        return list(dict.fromkeys(message.path for message in came if isinstance(message, Saves)))
-
-    @property
     def consensus(self) -> float | None:
         """The consensus distance of the replicas at the end; None if it is not known."""
         told = self.concluded[min(self._members)].consensus
@@ -164,7 +154,7 @@ class RunSession:
     def hear(self, rank: int, message: Message) -> None:
         """Take a message from worker `rank`, and answer it by `send`."""
         if not self._over or isinstance(message, Concluded):
-            self._writing.pop(rank, None)
+            self.saves.has_written(rank)
         if isinstance(message, ScriptJoined):
             self._join(rank, message)
         elif isinstance(message, Order):
@@ -213,7 +203,9 @@ class RunSession:
         for warning in self._consensus.lose(rank):
             self.on_tell(warning)
         for number, barrier in sorted(self._reports.items()):
-            nobody_does = not barrier.is_decided and barrier.has_all(self._members) and 0 not in self._members
+            nobody_does = (
+                not barrier.is_decided and barrier.has_all(self._members) and 0 not in arrived(barrier, self._members)
+            )
             if nobody_does or (barrier.chosen == rank and barrier.evaluated is None):
                 self.on_tell(
                     f"what worker {rank} was evaluating for the report of epoch {barrier.epoch} is lost with it"
@@ -221,10 +213,7 @@ class RunSession:
                 barrier.has_callables = False
             if barrier.has_all(self._members) or self._over:
                 self._tell_report(number, even_if_some_lack=True)
-        for number in self._writing.pop(rank, ()):
-            self.unsaved.add(number)
-            path = next(each.path for each in self._saves[number].came.values() if isinstance(each, Saves))
-            self.on_tell(f"'{path}' may not be written: worker {rank}, which was to save it, is lost")
+        self.saves.lose(rank)
         if self.ended and not self._over:
             self._end_all()
         elif self._over:
@@ -244,9 +233,7 @@ class RunSession:
         self._members.add(rank)
         self._badness[rank] = WORST
         self._consensus.welcome(rank)
-        sponsor = min(self._members - {rank})
-        for barrier in (each for each in (*self._reports.values(), *self._saves.values()) if sponsor in each.came):
-            barrier.excused.add(rank)
+        welcome(rank, min(self._members - {rank}), (*self._reports.values(), *self.saves.barriers.values()))
 
     def _join(self, rank: int, message: ScriptJoined) -> None:
         if self.welcome is not None and rank not in self._members:
@@ -357,11 +344,7 @@ class RunSession:
 
     def _save(self, rank: int, message: Saves) -> None:
         self._badness[rank] = message.badness
-        barrier = self._saves.setdefault(message.number, Barrier(0, True))
-        barrier.came[rank] = message
-        is_chosen = barrier.chooses(rank, self._members, is_alike=self.is_alike)
-        if is_chosen:
-            self._writing[rank] = [message.number]
+        is_chosen = self.saves.take(rank, message, self._members, is_alike=self.is_alike)
         self._send(rank, Decided(is_chosen, best(self._badness)))
 
     def _share_data(self, rank: int, message: ThroughputMeasured | FractionsAsked | PortionRequested) -> None:
@@ -393,8 +376,8 @@ class RunSession:
         for number in sorted(self._reports):
             self._tell_report(number, even_if_some_lack=True)
         first = min(self._members)
-        reports, saves = left_to(first, self._reports), left_to(first, self._saves)
+        reports, saves = left_to(first, self._reports), self.saves.end(first, self._members)
         for number in reports:
             self._reports[number].chosen = first
-        self._writing[first] = saves
-        self._to_all(Conclude(reports, saves, best(self._badness), first))
+        for rank in sorted(self._members):
+            self._send(rank, Conclude(reports, saves.get(rank, []), best(self._badness), first))

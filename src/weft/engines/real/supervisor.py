@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from weft.core.errors import WeftError
+from weft.core.errors import Deadlock, WeftError
 from weft.engines.advice import advise, setting_of
 from weft.engines.netem.network import patience_s
 from weft.engines.real import timeouts
@@ -81,6 +81,7 @@ class Supervisor:
             on_devices=sorted(job.devices),
             reduce_place=job.options.reduce.place,
             hosts=job.hosts,
+            survives=job.survives,
         )
         self._session.on_explain, self._session.on_tell = observer.on_explain, observer.on_tell
         self._session.on_report = self._take_report
@@ -94,7 +95,12 @@ class Supervisor:
             end=self._end_one,
             start=self._start_newcomer,
             states=self._states,
+            checkpoints=job.checkpoint if job.num_workers > 1 else None,
+            workers_min=job.workers_min,
         )
+
+        if job.num_hosts > 1:
+            self._survival.views.expect_progress()
 
     def run(self) -> RealOutcome:
         handlers = {number: signal.signal(number, self._interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -121,6 +127,8 @@ class Supervisor:
             failure.before_join = not guilty.has_joined
             raise failure
         error = self._error or self._watchdog.check(now_s, self._session.ended, self._states())
+        if isinstance(error, Deadlock) and self._survival.end_outlived():
+            error = None
         if error is not None:
             self._halt()
             raise also(error, late)
@@ -131,8 +139,13 @@ class Supervisor:
         if self._error is None:
             try:
                 self._survival.check(now_s, is_stopping=self._stop.has_begun)
+                self._survival.end_checkpoints(
+                    was_stopped=self._stop.has_begun
+                )  # it may be the last to train that is lost
             except WeftError as error:
                 self._error = error
+        if self._survival.asks_to_stop and not self._num_interrupts:
+            self._num_interrupts = 1  # as if this process had been sent the signal
 
     def _late(self) -> list[str]:
         """Lines about workers that keep others waiting, for a message that ends the run."""
@@ -200,7 +213,7 @@ class Supervisor:
         elif isinstance(message, FilePiece):
             self._take_piece(worker, message)
         elif isinstance(message, Unsaved):
-            self._session.unsaved.add(message.number)
+            self._session.saves.unsaved.add(message.number)
             self._take_loss(f"worker {worker.rank} on host {worker.host}: {message.text}")
         else:
             worker.has_joined = isinstance(message, ScriptJoined) or worker.has_joined
@@ -215,6 +228,7 @@ class Supervisor:
                 try:
                     self._session.hear(worker.rank, message)
                     self._survival.let_ended_leave()
+                    self._survival.end_checkpoints(was_stopped=self._stop.has_begun)
                 except WeftError as error:  # raised by `_check`: ending workers here would re-enter the selector's loop
                     self._error = self._survival.refuse(worker, error)
 
@@ -234,8 +248,11 @@ class Supervisor:
 
     def _take_status(self, worker: WorkerRecord, status: Status) -> None:
         worker.status = status
+        if worker.rank in self._survival.departed:
+            return
         worker.status = status = msgspec.structs.replace(status, steps_total=self._steps_total())
         self._watchdog.hear(status, time.perf_counter())
+        self._survival.quarantine.hear(status)
         self._observer.on_status(status)
         self._judge(status)
         self._left_out.take(status.rank, status.left_out)
@@ -244,7 +261,10 @@ class Supervisor:
         self._history.add_status(status, samples, self._session.so_far_s)
 
     def _steps_total(self) -> int | None:
-        """How many steps each worker will make, by the plan of worker 0's script and what all have done so far."""
+        """How many steps each worker will make, by the plan of worker 0's script and what all have done so far. After
+        a loss that is not known: fewer workers make more steps, and newcomers have not done all of theirs."""
+        if self._survival.losses.all:
+            return self._job.steps_max
         told = [worker.status for worker in self._survival.members() if worker.status is not None]
         session, num_members = self._session, len(self._survival.views.members)
         return steps_of_each(session.steps_total, session.samples_planned, told, num_members)
@@ -330,6 +350,7 @@ class Supervisor:
     def _outcome(self) -> RealOutcome:
         if self._tracks is not None:
             self._tracks.began_s = self._session.began_s
+            self._tracks.incidents = [one for loss in self._survival.losses.all for one in loss.incidents()]
         return RealOutcome(
             strategy=self._session.label,
             transport=self._job.transport,
@@ -338,6 +359,7 @@ class Supervisor:
             workers=[ended.final for _, ended in sorted(self._session.ended.items())],
             pids=[self._workers[rank].pid for rank in sorted(self._session.ended)],
             losses=self._survival.losses.all,
+            lost=self._survival.losses.statuses,
             num_unused=max(told.num_unused for told in self._session.concluded.values()),
             reports=self._history.reports,
             curve=self._history.curve,
@@ -350,7 +372,7 @@ class Supervisor:
             tracks=self._tracks,
             blamed=self._stragglers.lasting(),
             hosts=self._job.hosts,
-            saved=self._session.saved,
+            saved=self._session.saves.saved,
             not_saved=self._not_saved,
         )
 

@@ -36,6 +36,12 @@ STANDS_STILL_S = 0.1
 Doubled each time that these have made one more."""
 REST_S = 10.0
 """All members stand still while newcomers come in: those that have not come within this time are ended."""
+CHECKPOINT_DUE_S = 0.5
+"""Where all make the same steps, all stop before the same one for a checkpoint: those that have not within this time
+count otherwise, as newcomers may, and one more step is made."""
+DEPART_S = 5.0
+"""A worker that leaves in order has this long to answer the others and to end; one that was stopped meanwhile is
+killed, or all would wait for it."""
 REPLACED_OFTEN_S = 60.0
 """A worker that was started anew several times (`replacement.TIMES_MAX`) within this time is not replaced again: what
 ended it would end it again."""

@@ -16,6 +16,8 @@ class WorkerRecord:
         """None while the process lives, and on other hosts, where only its launcher (torchrun, srun) learns it."""
         self.lost = ""
         """Why nothing is known of the worker any more, such as the loss of its host; empty otherwise."""
+        self.is_quarantined = False
+        """It is ended because its gradients are not finite."""
         self.status: Status | None = None
         self.num_notices = 0
         """How many of the notices in its statuses have been shown."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from weft.config.chaos import ChaosPlan
 from weft.config.cluster import Cluster
 from weft.config.compression import Compression, check_pair, compressed, said, with_codec
 from weft.config.compression import cheapest as cheapest_scheme
@@ -18,6 +19,7 @@ from weft.data.shares import STATIC, STEALING, check_share, check_sharing, with_
 from weft.engines.explanation import Explanation, coded, explained
 from weft.engines.job_checks import check_job
 from weft.engines.real.session import DEFAULT_STRATEGY
+from weft.engines.simulated.chaos import check_simulated_chaos
 
 NATIVE = "done natively, at the price of the cheapest formula on the slowest link"
 
@@ -38,6 +40,8 @@ class SimulatedJob:
     share: str = STATIC
     traces: bool = False
     """Record what every worker does and sends, for timelines and traces."""
+    chaos: ChaosPlan | None = None
+    """Kills of workers, which are then replaced; for dry runs."""
     pace: LearningRatePace = LearningRatePace()  # noqa: RUF009
     saves: bool = True
     """Whether models are written; not in comparisons, where several runs would overwrite each other's files."""
@@ -47,6 +51,8 @@ class SimulatedJob:
     def __post_init__(self) -> None:
         check_job(self.script, self.num_workers, self.seed, self.steps_max)
         check_share(self.share)
+        if self.chaos is not None:
+            check_simulated_chaos(self.chaos, self.sharing, traces=self.traces)
         if self.compress is not None and said(self.compress) is not None:
             codec_of(self.compress)
         if self.strategy is not None or self.collective is not None:

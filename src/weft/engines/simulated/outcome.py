@@ -1,11 +1,12 @@
 """The outcome of a simulated run: what the table shows and what --json writes."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from weft.engines.outcome_json import coding_json, finite, histogram, timeline_json
 from weft.observe.records.status import CodingStatus
 from weft.sim.facts import Facts
+from weft.sim.faults.kills import SimulatedLoss
 
 
 @dataclass
@@ -24,10 +25,14 @@ class Outcome:
     arrays: list[Any] | None = None
     replicas: list[Any] = field(default_factory=list)
     coding: CodingStatus | None = None
+    losses: list[SimulatedLoss] = field(default_factory=list)
+    """Workers that were killed."""
+    samples_per_s_undisturbed: float | None = None
+    """Of the same run without kills; None: there were none, or that is not known."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, with the names of the documentation; None for numbers that are not finite."""
-        facts = self.facts
+        facts, usual = self.facts, self.samples_per_s_undisturbed
         told = {
             "strategy": self.strategy,
             "workers": self.workers,
@@ -36,7 +41,7 @@ class Outcome:
             "virtual_s": facts.virtual_s,
             "steps": max(facts.steps),
             "samples": facts.samples,
-            "samples_per_s": facts.samples / facts.virtual_s if facts.virtual_s else 0.0,
+            "samples_per_s": facts.samples_per_s,
             "bytes_sent": facts.bytes_sent,
             "staleness_mean": facts.staleness_mean,
             "staleness_max": facts.staleness_max,
@@ -52,6 +57,8 @@ class Outcome:
             "per_worker": [self._row(rank) for rank in range(self.workers)],
             "timeline": timeline_json(facts.tracks),
             "events": facts.num_events,
+            "losses": [asdict(loss) for loss in self.losses],
+            "goodput": facts.samples_per_s / usual if usual else None,
         }
         return {name: finite(value) for name, value in told.items()}
 

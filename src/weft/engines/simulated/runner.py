@@ -2,62 +2,43 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from weft.adapters.torch.simulated_globals import TorchSwapper
-from weft.config.cluster import ClusterPlacement
 from weft.config.extras import advice_on_import
 from weft.core.errors import ConfigError, WeftError
 from weft.core.leaving import lost_by
-from weft.core.names import PARAMS, Bucket, Role, Roles
+from weft.core.names import PARAMS, Bucket, Role
 from weft.core.recorder import TraceHash
 from weft.core.seat import Replica, ReplicaMemory, check_optimizers, check_tuned
 from weft.core.shortening import shortened
 from weft.core.strategy import Strategy
-from weft.core.world import World
-from weft.cost.coding import CodingSpeed
-from weft.engines.explanation import Explanation
 from weft.engines.real.layout_check import check_layouts
 from weft.engines.real.memory_check import available_bytes, check_fits, resident_bytes
 from weft.engines.real.short_runs import ShortRun
-from weft.engines.simulated.dry_programs import ghosts, num_samples, num_steps
+from weft.engines.simulated.dry_programs import num_samples, num_steps
+from weft.engines.simulated.dry_run import run_dry
 from weft.engines.simulated.job import SimulatedJob
 from weft.engines.simulated.outcome import Outcome
+from weft.engines.simulated.world_run import SimulationObserver, run_world, world_of
 from weft.interpreter import script_path
-from weft.observe.records.left_out import Lines
 from weft.observe.records.same_samples import SameSamples
 from weft.observe.records.same_stream import SameStream
 from weft.observe.records.status import CodingStatus, in_all
-from weft.sim.compute import ComputeTime, PerSample, Trace
 from weft.sim.facts import Facts
-from weft.sim.network import HostLinks
-from weft.sim.program import BackwardDone, Program, ReportDone, SaveAsked
-from weft.sim.reports import ModelReports, NoReports, Reports
+from weft.sim.program import BackwardDone, ReportDone, SaveAsked
+from weft.sim.reports import ModelReports
 from weft.sim.script import JoinCalled, ScriptProgram, ScriptSeat
 from weft.sim.shares import VirtualShares
-from weft.sim.simulation import Simulation
 from weft.sim.stage import PlainSwapper, Stage
-from weft.sim.tracing import TracedSimulation
-from weft.store.building import build_store, ghost_stores
+from weft.store.building import build_store
 from weft.store.coded import told_by
 from weft.store.numpy import NumpyStore
 from weft.store.preparing import ready_codecs
-from weft.store.store import Store
-
-
-@dataclass
-class SimulationObserver:
-    """Callbacks of one observer of a simulation: `show` gets lines that worker 0 prints, `on_step` every step."""
-
-    show: Callable[[str], None] = print
-    on_step: Callable[[Facts, float], None] | None = None
-    on_plan: Callable[[int], None] | None = None
-    on_explain: Callable[[Explanation], None] = lambda explanation: None
-    on_tell: Callable[[str], None] = lambda text: None
 
 
 class _Scripts:
@@ -154,7 +135,7 @@ def simulate(
             if strategy.averages_steps:
                 replica.expect_equal_steps(len(replicas))
         check_optimizers(strategy, label, replicas[0])
-        world, placement = _world(job, strategy, replicas[0].buckets)
+        world, placement = world_of(job, strategy, replicas[0].buckets)
         codecs = ready_codecs(strategy, replicas)
         replicas += [replicas[0].twin() for _ in world.servers]
         stores = [
@@ -164,7 +145,7 @@ def simulate(
         reports = ModelReports(scripts.programs, replicas, strategy, world, stores[0].lend, _digests(stores))
         short_run = ShortRun(strategy, job.num_workers, observer.on_tell)
         observer = _with_total(job, strategy, scripts.seats[0], observer, short_run)
-        facts = _run(
+        facts = run_world(
             job, strategy, world, placement, stores, scripts.programs, reports, scripts.shares, recorder, observer
         )
         if not any(facts.steps):
@@ -216,18 +197,15 @@ def simulate_dry(
     observer.on_explain(job.explained(joined.strategy, joined.replica.buckets, joined.compress))
     strategy = job.resolved(joined.strategy, joined.replica.buckets, joined.compress)
     ready_codecs(strategy, [joined.replica])  # refuses what a run with tensors would refuse
-    shares = VirtualShares(job.num_workers, job.sharing)
-    programs = ghosts(job, strategy, plan, request.samples, shares)
     total = num_steps(job, strategy, plan)
     ShortRun(strategy, job.num_workers, observer.on_tell).expect(total // job.num_workers)
     if observer.on_plan is not None:
         observer.on_plan(total)
     if strategy.tunes:
         joined.replica.share_tuned()
-    world, placement = _world(job, strategy, joined.replica.buckets)
-    stores = ghost_stores(strategy, world)
-    facts = _run(job, strategy, world, placement, stores, programs, NoReports(), shares, recorder, observer)
-    return Outcome(job.label(joined.strategy, joined.compress), job.num_workers, job.seed, recorder.hexdigest(), facts)
+    facts, losses, usual = run_dry(job, strategy, joined.replica.buckets, plan, request.samples, recorder, observer)
+    label, trace = job.label(joined.strategy, joined.compress), recorder.hexdigest()
+    return Outcome(label, job.num_workers, job.seed, trace, facts, losses=losses, samples_per_s_undisturbed=usual)
 
 
 def _with_total(
@@ -301,7 +279,7 @@ def _beside(first: Replica, buckets: Sequence[Bucket]) -> ReplicaMemory:
 def _check_memory(job: SimulatedJob, joined: JoinCalled, grown_bytes: int) -> None:
     """Refuse a run that will not fit: parameters, gradients, slots and two copies for the optimizer, at every node."""
     strategy = job.resolved(joined.strategy, joined.replica.buckets, joined.compress)
-    world, _ = _world(job, strategy, joined.replica.buckets)
+    world, _ = world_of(job, strategy, joined.replica.buckets)
     copies = len(strategy.slots(Role.WORKER, world)) + 4
     model_bytes = copies * sum(bucket.num_bytes for bucket in world.buckets)
     check_fits(
@@ -319,53 +297,3 @@ def _check_layout(rank: int, joined: list[JoinCalled]) -> None:
             "  Build the model in the script itself: modules that it imports are shared by all simulated workers."
         )
     check_layouts(rank, list(first.layout()), list(mine.layout()))
-
-
-def _world(job: SimulatedJob, strategy: Strategy, buckets: Sequence[Bucket]) -> tuple[World, ClusterPlacement]:
-    """The world and the workers' placement; servers are on the hosts of the first workers."""
-    strategy.check(job.num_workers, job.cluster.num_hosts(job.num_workers))
-    placement = job.cluster.place(job.num_workers)
-    roles: Roles = strategy.roles(job.num_workers)
-    hosts = placement.hosts + tuple(placement.hosts[i % job.num_workers] for i in range(roles.num_servers))
-    return World(roles, tuple(buckets), strategy.graph(job.num_workers), hosts), placement
-
-
-def _run(
-    job: SimulatedJob,
-    strategy: Strategy,
-    world: World,
-    placement: ClusterPlacement,
-    stores: Sequence[Store],
-    programs: Sequence[Program],
-    reports: Reports,
-    shares: VirtualShares,
-    recorder: TraceHash,
-    observer: SimulationObserver,
-) -> Facts:
-    num_hosts = max(world.hosts) + 1
-    network = HostLinks(world.hosts, [job.cluster.between] * num_hosts, job.cluster.within)
-    compute: ComputeTime = PerSample(placement.seconds_per_sample, job.cluster.variation, placement.seconds_per_step)
-    if job.cluster.step_s:
-        compute = Trace(job.cluster.step_s)
-    kind = TracedSimulation if job.traces else Simulation
-    simulation = kind(
-        strategy,
-        world,
-        stores,
-        programs,
-        network,
-        compute,
-        reports,
-        seed=job.seed,
-        recorder=recorder,
-        on_step=observer.on_step,
-        coding=CodingSpeed(dict(job.cluster.codecs)) if job.cluster.codecs else None,
-        num_cores=job.cluster.cores,
-        stretch=placement.factors,
-    )
-    for program, node in zip(programs, simulation.nodes, strict=False):  # servers have none
-        if isinstance(program, ScriptProgram):
-            program.follow(node.script)
-    shares.facts = simulation.facts
-    simulation.on_left_out = Lines(observer.show).take
-    return simulation.run()

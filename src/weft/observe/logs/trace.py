@@ -2,6 +2,7 @@
 
 A process for each worker; in it a lane for its script, one for its messages, and one for each server that sits there.
 Reductions that are done natively may overlap, and are drawn as asynchronous events.
+That a worker was lost, left, was quarantined or replaced is an instant event in the lane of its script.
 Arrows begin and end in slices of their own. What takes no time, as in a simulation, is drawn one nanosecond long, and
 what happens at one instant one nanosecond after another.
 """
@@ -97,6 +98,9 @@ class Drawing:
             told = {"clock": reduction.clock, "bucket": reduction.bucket, "bytes": reduction.num_bytes}
             self._timed.append({"ph": "b", "ts": start_ns / 1000, **place, **common, "args": told})
             self._timed.append({"ph": "e", "ts": max(stop_ns, start_ns + 1) / 1000, **place, **common})
+        for incident in self._tracks.incidents:
+            when = {"ts": round(incident.at_s * 1e9) / 1000, "name": incident.what, "args": incident.about}
+            self._timed.append({"ph": "i", "s": "t", **ids(incident.worker, SCRIPT), **when})
         self._timed.sort(key=_by_time)
 
     def _draw_script(self, rank: int) -> None:

@@ -14,15 +14,25 @@ RECORDS_MAX = 500_000
 """What is kept of one run; what comes later is counted."""
 
 
+VIEW_BITS = 40
+"""Messages of a view are numbered from `view << VIEW_BITS` on."""
+
+
 class Numbering:
     """Counts the messages from each node to each other, at one end."""
 
     def __init__(self) -> None:
+        self._first = 0
         self._counts: dict[tuple[bool, int, int], int] = {}
+
+    def enter_view(self, view: int) -> None:
+        """Count anew, in numbers that no other view has: what is sent in a view is received in it."""
+        self._first = view << VIEW_BITS
+        self._counts.clear()
 
     def next(self, is_sent: bool, source: int, target: int) -> int:
         channel = is_sent, source, target
-        number = self._counts[channel] = self._counts.get(channel, 0) + 1
+        number = self._counts[channel] = self._counts.get(channel, self._first) + 1
         return number
 
 
@@ -58,6 +68,16 @@ class Reduction(Struct, frozen=True, array_like=True):
     stop_s: float
 
 
+class Incident(Struct, frozen=True):
+    """What happened to a worker at one moment: it was lost, it was replaced, and so on."""
+
+    worker: int
+    at_s: float
+    """Since the run began."""
+    what: str
+    about: dict[str, int | str]
+
+
 class Traced(Struct, frozen=True, tag=True):
     """From a worker to its engine: what has happened there since it told last."""
 
@@ -84,6 +104,7 @@ class Tracks:
         self.steps: list[list[tuple[int, float]]] = [[] for _ in range(num_workers)]
         self.passages: list[Passage] = []
         self.reductions: list[Reduction] = []
+        self.incidents: list[Incident] = []
         self.stretch: list[list[Span]] | None = None
         """What a timeline shows, when all else has been let go."""
         self._records_max = records_max

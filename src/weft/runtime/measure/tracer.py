@@ -37,6 +37,10 @@ class Tracer:
         self._num_dropped = 0
         self._telling = Lock()
 
+    def enter_view(self, view: int) -> None:
+        """Members have changed: messages are counted anew."""
+        self._numbering.enter_view(view)
+
     def step(self, num_steps: int) -> None:
         """Record that the script has made `num_steps` steps by now."""
         self._keep(self._steps, (num_steps, time.perf_counter()))

@@ -1,10 +1,12 @@
 """A seat whose worker drives: the script's thread while the script waits in a call, else the background driver."""
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from weft.core.script_state import ENDED
 from weft.runtime.background import BackgroundDriver
 from weft.runtime.channel import Channel
 from weft.runtime.messages import WorkerJob
@@ -68,6 +70,16 @@ class DrivingSeat(EngineSeat):
         self.fail(error)
         self.leave()
         os._exit(1)
+
+    def depart(self) -> None:
+        """This worker leaves a run that goes on: send its last status and what is left of its trace, and end."""
+        self._observe()
+        self._channel.send(self.metrics.status(ENDED))
+        self._tell_trace(droppable=False)
+        self._channel.finish()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
     @contextmanager
     def _driving(self) -> Iterator[WorkerRuntime]:

@@ -365,9 +365,9 @@ class EngineSeat:
         if self.rank == finish.first:
             for number in (number for number in finish.reports if number in self._open_reports):
                 self._evaluate(number)
-            for number in finish.saves:
-                path, model, of, allow_nan = self._open_saves[number]
-                self._bring(number, path, self._models(model), of, allow_nan=allow_nan)
+        for number in finish.saves:
+            path, model, of, allow_nan = self._open_saves[number]
+            self._bring(number, path, self._models(model), of, allow_nan=allow_nan)
         self._channel.send(self._conclude(is_first=self.rank == finish.first))
         self._expect(Conclude)
         self._tell_trace(droppable=False)

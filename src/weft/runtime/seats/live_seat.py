@@ -1,12 +1,11 @@
 """The seat of a worker that trains with others: calls of its script block until its peer lets the script go on."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
 from weft.core.events import EpochFinished, GradientReady, PortionAsked, StepFinished
-from weft.core.names import Result
+from weft.core.names import NodeId
 from weft.core.score import Score
 from weft.core.script_state import (
     BACKWARD,
@@ -21,22 +20,23 @@ from weft.core.script_state import (
     SHARE,
     STEP,
 )
-from weft.core.seat import RESULT, Replica, Reported, ScriptArrival, check_closures, check_optimizers, check_tuned
+from weft.core.seat import Replica, Reported, ScriptArrival, check_closures, check_optimizers, check_tuned
 from weft.core.strategy import Strategy
 from weft.data.shares import check_sharing
+from weft.observe.records.left_out import refuse
 from weft.runtime.background import BackgroundDriver
 from weft.runtime.building import build
 from weft.runtime.channel import Channel
 from weft.runtime.connections import Connections
 from weft.runtime.driver import Wanted
 from weft.runtime.initial_values import FirstValues
-from weft.runtime.messages import Concluded, Message, Order, ScriptJoined, Welcome, WorkerJob
+from weft.runtime.messages import Concluded, Message, Order, ScriptJoined, SpoilGradients, Welcome, WorkerJob
 from weft.runtime.reduce.between_hosts import Plan
-from weft.runtime.seats.driving_seat import DrivingSeat
-from weft.runtime.seats.evaluating import evaluating
 from weft.runtime.seats.once import Sharing
+from weft.runtime.seats.part_writing import PartWriting
+from weft.runtime.seats.result_seat import ResultSeat
 from weft.runtime.seats.survivor import Survivor, ToSurvivor
-from weft.runtime.view_messages import HandedOver, ViewTold
+from weft.runtime.view_messages import HandedOver, PieceAsked, ViewTold
 from weft.runtime.waiting import Waiting
 from weft.runtime.worker_runtime import WorkerRuntime
 from weft.store.gate import Gate
@@ -45,7 +45,7 @@ Resolve = Callable[[Welcome | None, Strategy | str | None], tuple[Strategy, str]
 """Takes `Welcome` and the strategy that the script asked for; returns the strategy to use and its name."""
 
 
-class LiveSeat(DrivingSeat):
+class LiveSeat(ResultSeat):
     """The seat of one of several workers."""
 
     is_plain = False
@@ -60,11 +60,17 @@ class LiveSeat(DrivingSeat):
         self._gate: Gate
         self._given: set[int] = set()
         """Buckets of the current backward for which the peer has been told GradientReady."""
-        self._epoch = 0
+        self._epoch, self._is_spoilt = 0, False
         self._arrival: ScriptArrival | None = None
         """Where a newcomer's script begins."""
+        self.has_resumed = False
+        """The script has gone on from a checkpoint."""
+        self.kept_by: Callable[[NodeId, Sequence[int]], Mapping[str, Mapping[int, Any]]] | None = None
+        """What a node of the checkpoint has to keep besides its parameters, in buckets of these sizes."""
+        self.checkpoints = None if job.checkpoint is None else PartWriting(job.checkpoint, channel.send, self.tell)
         if job.survives:
             self.survivor = Survivor(self, channel.send, self._lock)
+            self._connections.lost = self._lost_before
 
     def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
         self._check_first_join()
@@ -169,9 +175,15 @@ class LiveSeat(DrivingSeat):
         self._waiting = Waiting(
             descriptors, self.activity_clock, runtime.bells, owns_core=job.owns_core, spin_s=job.spin_s
         )
+        if self.kept_by is not None:
+            sizes = [bucket.num_elements for bucket in runtime.world.buckets]
+            for node in runtime.driver.nodes.values():
+                node.store.take_kept(self.kept_by(node.id, sizes))
         self._gate = runtime.worker.store.guard(self.rank, self.num_workers, strategy, self._leave_out)
         if self.survivor is not None:
-            self.survivor.begin(runtime)
+            self.survivor.begin(runtime, self._connections.port)
+            if job.departs:
+                self.survivor.departure.watch()
         runtime.driver.start()
         if self.survivor is not None and job.first_view:
             self._begin_where_run_is(runtime, self.survivor)
@@ -179,6 +191,12 @@ class LiveSeat(DrivingSeat):
             self._wait(lambda: runtime.worker.computes == 0)
         runtime.worker.store.let_user_run()
         return runtime
+
+    def _lost_before(self) -> list[int]:
+        """The workers that the engine says are lost, while this one connects to the others."""
+        assert self.survivor is not None
+        self._listen()
+        return self.survivor.lost_before
 
     def _begin_where_run_is(self, runtime: WorkerRuntime, survivor: Survivor) -> None:
         """A newcomer comes in; blocks until all others are ready to go on with it."""
@@ -189,18 +207,24 @@ class LiveSeat(DrivingSeat):
         self._num_reports, self._num_saves, self._epoch = handed.num_reports, handed.num_saves, handed.reported_epochs
         self._step = step
         self.metrics.begin_at(step)
-        state = self._once.take_over(handed.state)  # its memory is freed when the rest is over
+        is_here = handed.sponsor in self.job.on_host
+        # its memory is freed when the rest is over
+        state = self._once.take_over(handed.state) if is_here else self._once.bring(handed, self.rank)
         self._arrival = ScriptArrival(handed.shares.loop, handed.shares.epoch)
         survivor.script_place.take_over(step, state)
-        survivor.rest.stop(step, self._wait)
+        self._gate.keep()
+        survivor.rest.come_in(step, self._wait)
 
     @property
     def _is_still_to_come(self) -> bool:
-        """This worker is a newcomer, and its script is before its loop: what it reports and saves, others have."""
-        return bool(self.job.first_view) and self.script.at in BEFORE_TRAINING
+        """The script is before its loop, in a run that has begun already: what it reports and saves there was reported
+        and saved by others, or before the checkpoint from which it goes on."""
+        resumes = self.job.checkpoint is not None and self.job.checkpoint.resume is not None
+        has_begun = bool(self.job.first_view) or (resumes and not self.has_resumed)
+        return has_begun and self.script.at in BEFORE_TRAINING
 
     def come_in(self) -> ScriptArrival | None:
-        if not self._is_still_to_come:
+        if not self.job.first_view or self.script.at not in BEFORE_TRAINING:
             return None
         self.settle()
         return self._arrival
@@ -217,7 +241,8 @@ class LiveSeat(DrivingSeat):
         form, start, stop = self._once.hand_over(state)
         survivor.rest.afterwards = partial(self._once.free, start, stop)
         shares = survivor.shares.hand_over()
-        return HandedOver(told.view, shares, self._num_reports, self._num_saves, self._epoch, form)
+        counts = self._num_reports, self._num_saves, self._epoch
+        return HandedOver(told.view, shares, *counts, form, self.rank, start, stop)
 
     @property
     def step(self) -> int:
@@ -240,6 +265,10 @@ class LiveSeat(DrivingSeat):
         if isinstance(message, ToSurvivor):
             assert self.survivor is not None
             self.survivor.hear(message)
+        elif isinstance(message, SpoilGradients):
+            self._is_spoilt = True
+        elif isinstance(message, PieceAsked):
+            self._channel.send(self._once.piece(message))
         else:
             super()._hear(message)
 
@@ -254,7 +283,7 @@ class LiveSeat(DrivingSeat):
 
     def _give(self, bucket: int, samples: float) -> None:
         if not self._given:
-            self._gate.begin()
+            self._gate.begin(is_spoilt=self._is_spoilt)
         self._given.add(bucket)
         weight = self._gate.weigh(self._step, bucket, samples)
         self._runtime.driver.deliver(self._runtime.worker, GradientReady(self._step, bucket, weight))
@@ -289,7 +318,10 @@ class LiveSeat(DrivingSeat):
         with self._driving() as runtime:
             step, self._step = self._step, self._step + 1
             with runtime.driver.script_waits(STEP) as node:
-                counted, loss = self._gate.finish(step, samples, loss)
+                counted, told_loss = self._gate.finish(step, samples, loss)
+                if self.job.stops_on_nan:
+                    refuse(self.metrics.left_out, self.rank, step, loss)
+                loss = told_loss
                 runtime.driver.deliver(node, StepFinished(step, counted, loss))
                 self._wait(lambda: node.computes == step + 1 and not runtime.is_choked())
                 self._gate.end()
@@ -302,7 +334,7 @@ class LiveSeat(DrivingSeat):
                 if self._pauses_at_step:
                     self._wait(lambda: not self._pauses_at_step)
                 if self.survivor is not None:
-                    self.survivor.step_is_made(self._step)
+                    self.survivor.step_is_made(self._step, self._wait)
 
     def report(self, epoch: int, numbers: Reported) -> None:
         if self._is_still_to_come:
@@ -323,39 +355,6 @@ class LiveSeat(DrivingSeat):
         finally:
             self.script.call(RESUME)
 
-    def _digests(self) -> dict[str, int]:
-        if self.num_workers == 1 or not self._runtime.strategy.keeps_replicas_equal:
-            return {}
-        with self._lock:
-            return self._runtime.worker.store.digests()
-
-    def _sketches(self) -> dict[str, list[float]]:
-        with self._lock:
-            return self._runtime.worker.store.sketches()
-
-    @property
-    def _distance(self) -> float | None:
-        return 0.0 if self._runtime.strategy.shares_replica else super()._distance
-
-    def _on_result(self, functions: Mapping[str, Callable[[], float]]) -> tuple[dict[str, float], float | None]:
-        if self._runtime.strategy.result is Result.REPLICA:
-            with self._evaluating():
-                return super()._on_result(functions)
-        with self._driving() as runtime:
-            result = runtime.result(self._wait, self._best)
-            models, consensus = list(result.models(RESULT).values()), result.consensus()
-        with self._evaluating(lends_model=True):
-            return {name: self._replica.run_as(models, function) for name, function in functions.items()}, consensus
-
-    def _evaluating(self, *, lends_model: bool = False) -> AbstractContextManager[None]:
-        return evaluating(self._runtime.worker.store, self.script, self._lock, lends_model=lends_model)
-
-    def _models(self, model: str) -> Mapping[str, Sequence[Any]]:
-        if self._runtime.strategy.result is Result.REPLICA:
-            return super()._models(model)
-        with self._driving() as runtime:
-            return runtime.result(self._wait, self._best).models(model)
-
     def save(self, path: str, model: str, *, of: int | None = None, allow_nan: bool = False) -> None:
         if self._is_still_to_come:
             return
@@ -365,20 +364,26 @@ class LiveSeat(DrivingSeat):
             self._runtime.worker.store.refuse_writes()
             super().save(path, model, of=of, allow_nan=allow_nan)
 
-    def _write(self, path: str, models: Mapping[str, Sequence[Any]], of: int | None, *, allow_nan: bool) -> None:
-        with self._lock:
-            super()._write(path, models, of, allow_nan=allow_nan)
-
     def _say_ended(self) -> None:
         with self._lock:
             self._runtime.driver.end_script()
             self._runtime.say_ended()
+
+    def end(self) -> None:
+        if self.has_resumed and not self._step:  # the run has trained, though not in this process
+            self.settle()
+            self._num_shares += 1
+        super().end()
 
     def _conclude(self, *, is_first: bool) -> Concluded:
         survivor, num_unused = self.survivor, 0
         if survivor is not None:
             self._wait(lambda: not survivor.is_dealing)
             num_unused = survivor.shares.num_unused
+            if self.checkpoints is not None:
+                self._wait(lambda: survivor.rest.order is not None)
+                survivor.rest.take_part()
+                self.checkpoints.finish()
         return self._runtime.conclude(self._wait, self._distance, num_unused, with_consensus=is_first)
 
     def _say_goodbye(self) -> None:

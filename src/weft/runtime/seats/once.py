@@ -1,10 +1,16 @@
 """`weft.once` on a real worker: asks the engine whether to load a value, or maps what another worker has loaded."""
 
+import os
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, Protocol
 
+from weft.runtime.initial_values import add_piece
 from weft.runtime.messages import Message, OnceAnswer, OnceAsked, OnceLoaded
+from weft.runtime.view_messages import HandedOver, PieceAsked, PieceHanded
+
+PIECE_BYTES = 64 << 10
+"""Asked for at a time: a channel takes it at once, so that no engine waits for a process that does not read."""
 
 
 class Sharing(Protocol):
@@ -35,9 +41,26 @@ class Once:
         """Store a value for newcomers; returns its form, and where its arrays begin and end."""
         return self._sharing.append(self._fd, 0, value)
 
+    def piece(self, asked: PieceAsked) -> PieceHanded:
+        """A piece of a value that was handed over, for a newcomer of another host."""
+        return PieceHanded(asked.newcomer, os.pread(self._fd, asked.stop - asked.start, asked.start))
+
     def take_over(self, form: bytes) -> Any:
-        """A copy of a value that was handed over."""
+        """A copy of a value that was handed over on this host."""
         return deepcopy(self._sharing.load(self._fd, form))
+
+    def bring(self, handed: HandedOver, newcomer: int) -> Any:
+        """A copy of a value that was handed over on another host, from which it is brought piece by piece."""
+        fd = os.memfd_create("weft-handed")
+        try:
+            start = handed.start
+            while start < handed.stop:
+                stop = min(handed.stop, start + PIECE_BYTES)
+                self._send(PieceAsked(handed.sponsor, newcomer, start, stop))
+                start = add_piece(fd, start, self._expect(PieceHanded).piece)
+            return deepcopy(self._sharing.load(fd, handed.state))
+        finally:
+            os.close(fd)
 
     def free(self, start: int, stop: int) -> None:
         """Free the memory of a value that all have taken over."""

@@ -7,7 +7,7 @@ from weft.core.activity import COMPUTES, WAITS
 from weft.core.names import GRADIENT
 from weft.core.seat import Replica, Reported, step_alone
 from weft.core.strategy import Strategy
-from weft.observe.records.left_out import LeftOut
+from weft.observe.records.left_out import LeftOut, refuse
 from weft.runtime.channel import Channel
 from weft.runtime.measure.foreign_links import foreign_links
 from weft.runtime.measure.off_core import OffCore
@@ -24,7 +24,7 @@ class PlainSeat(EngineSeat):
 
     def __init__(self, job: WorkerJob, channel: Channel, sharing: Sharing) -> None:
         super().__init__(job, channel, sharing)
-        self.checkpoints = None if job.checkpoint is None else Checkpoints(job.checkpoint, job.rank, self.tell)
+        self.checkpoints = None if job.checkpoint is None else Checkpoints(job.checkpoint, self.tell)
         self.has_resumed = False
         """The script has gone on from a checkpoint."""
         self._off_core = OffCore()
@@ -76,6 +76,8 @@ class PlainSeat(EngineSeat):
             bad = bad_tensor(self._replica, GRADIENT, trained)
             if bad is None or not self.leave_out(bad):
                 step_alone(self._replica)
+        if self.job.stops_on_nan:
+            refuse(self.metrics.left_out, self.rank, self._step, loss)
         self._stretching.stretch()
         self._step += 1
         self._count_step(0.0 if is_repeat else samples, loss)
@@ -102,7 +104,8 @@ class PlainSeat(EngineSeat):
             return False
         before = self.metrics.left_out
         number = 1 if before is None else before.num_steps + 1
-        self._leave_out(LeftOut(self._step, f"the gradient of '{tensor}'", number))
+        first = before.first if before is not None and before.step == self._step - 1 else self._step
+        self._leave_out(LeftOut(self._step, f"the gradient of '{tensor}'", number, first))
         return True
 
     def _observe(self) -> None:

@@ -19,11 +19,16 @@ from threading import RLock
 from typing import Any, Protocol, TypeVar
 
 from weft.core.script_state import BEFORE_TRAINING, IN_BACKWARD, ScriptState
-from weft.data.dealt_again import DealtAgain, Reached
+from weft.data.dealt_again import DealtAgain
+from weft.data.share_records import Reached
+from weft.runtime.checkpoint_messages import TakePart
 from weft.runtime.messages import Message, WorkerJob
+from weft.runtime.seats.departure import Departure
 from weft.runtime.seats.rest_stop import RestStop
 from weft.runtime.view_messages import (
+    CannotSurvive,
     DealAgain,
+    Depart,
     Freeze,
     Frozen,
     GoOn,
@@ -31,17 +36,23 @@ from weft.runtime.view_messages import (
     LaidOut,
     LookAsked,
     LookTold,
+    LostBefore,
+    Progressed,
     RestAsked,
     RestAt,
     Resting,
     RestTold,
+    StepCommitted,
+    Unreached,
     ViewTaken,
     ViewTold,
 )
 from weft.runtime.worker_runtime import WorkerRuntime
 
 T = TypeVar("T")
-ToSurvivor = Freeze | ViewTold | DealAgain | RestAsked | RestAt | LookAsked | HandedOver | GoOn
+ToSurvivor = (
+    LostBefore | Freeze | ViewTold | DealAgain | Depart | RestAsked | RestAt | LookAsked | HandedOver | TakePart | GoOn
+)  # fmt: skip
 
 
 class Survivable(Protocol):
@@ -49,6 +60,10 @@ class Survivable(Protocol):
 
     job: WorkerJob
     script: ScriptState
+    leaves: bool
+
+    def depart(self) -> None:
+        """End this process, which the others have left behind."""
 
     def wait_in_share(self, done: Callable[[], bool]) -> None:
         """Drive until a condition holds, while the script waits for data."""
@@ -97,13 +112,22 @@ class Survivor:
         self._runtime: WorkerRuntime
         self._view, self._dealt = 0, 0
         """The last view that is to come or has come, and the last whose samples are dealt."""
+        self._untold_view: int | None = None
+        """The view of whose first step the engine is to be told."""
         self.deals_rounds = True
         """Samples of lost workers are dealt here; False where the strategy deals out portions."""
         self._is_newcomer = bool(job.first_view)
         """It has not been told its first view yet."""
         self.handed: HandedOver | None = None
         """What a newcomer has been handed over."""
+        self._is_for_checkpoint = False
+        """What scripts rest for, if they do: a checkpoint, or newcomers."""
+        self._tells_engine = len(set(job.hosts)) > 1
+        """Workers of other hosts cannot read what this one publishes."""
+        self.lost_before: list[int] = []
+        """Workers that were lost before all others had laid out."""
         self.rest = RestStop(send, self._refusal, lambda: self.is_dealing, is_newcomer=self._is_newcomer)
+        self.departure = Departure(seat, send)
         self.shares = DealtAgain(job.rank, job.num_workers, self._when_dealt, self._publish, lock)
 
     @property
@@ -117,13 +141,27 @@ class Survivor:
         return self.handed is not None and not self.is_dealing and self._runtime.worker.computes is not None
 
     def rest_here(self) -> None:
-        """The script is between two batches: it stops here while newcomers come in."""
+        """The script is between two batches: it stops here while newcomers come in or a checkpoint is taken."""
+        if self._seat.step and self.script_place.is_checkpoint_due:
+            with self._lock:
+                self.rest.ask_itself(is_in_step=bool(self._period))
         if self.rest.is_asked and self._script.at not in BEFORE_TRAINING:
             self._seat.rest_in_share()
 
-    def step_is_made(self, step: int) -> None:
-        """A script that takes no shares never comes to a place where a newcomer could begin: say so."""
-        if self.rest.is_due(step) and not self.shares.can_be_taken_over:
+    def give_up(self, why: str) -> bool:
+        """Tell the engine why a loss ends the run; returns False if the user has asked for more."""
+        if not self._seat.job.must_survive:
+            self._send(CannotSurvive(why))
+        return not self._seat.job.must_survive
+
+    def step_is_made(self, step: int, wait: Callable[[Callable[[], bool]], None]) -> None:
+        """The script has made `step` steps. It leaves if it was sent SIGTERM. A script that takes no shares never comes
+        to a place where a newcomer could begin: say so. Between two shares it goes on, and rests in the next."""
+        if self._untold_view is not None:
+            self._send(StepCommitted(self._untold_view))
+            self._untold_view = None
+        self.departure.step_is_made(step, self._period, wait)
+        if self.rest.is_due(step) and not self.shares.are_taken:
             self._send(Resting(self.rest.number, step, self._refusal()))
 
     def arrive(self) -> Any:
@@ -137,12 +175,14 @@ class Survivor:
                 self._seat.wait_in_share(lambda: not self.is_dealing)
             return look()
 
-    def begin(self, runtime: WorkerRuntime) -> None:
-        """The worker is laid out and connected: from now on the others can go on without it, and it without them."""
+    def begin(self, runtime: WorkerRuntime, port: int = 0) -> None:
+        """The worker is laid out, and connected or listening on `port`: from now on the others can go on without it,
+        and it without them."""
         self._runtime = runtime
         runtime.driver.view_change.on_frozen = self._say_frozen
         runtime.driver.view_change.on_view = self._say_taken
-        self._send(LaidOut())
+        runtime.driver.view_change.on_unreached = self._say_unreached
+        self._send(LaidOut(port))
 
     def hear(self, message: ToSurvivor) -> None:
         """Take a message of the engine about members that change."""
@@ -153,10 +193,17 @@ class Survivor:
             self._take_view(message)
         elif isinstance(message, DealAgain):
             self._deal(message)
+        elif isinstance(message, Depart):
+            self.departure.grant()
         elif isinstance(message, RestAsked):
+            self._is_for_checkpoint = message.is_for_checkpoint
             self.rest.ask(self._where(message.rest))
+        elif isinstance(message, TakePart):
+            self.rest.order = message
         elif isinstance(message, RestAt):
             self.rest.stop_at(message.step)
+        elif isinstance(message, LostBefore):
+            self.lost_before = message.lost
         elif isinstance(message, LookAsked):
             self._say_looked(message)
         elif isinstance(message, HandedOver):
@@ -175,13 +222,21 @@ class Survivor:
         view_change.enter(told)
 
     def _refusal(self) -> str:
-        why: str = self.script_place.refusal(with_state=self._seat.hands_state)
+        place = self.script_place
+        if not self._is_for_checkpoint:
+            why: str = place.refusal(with_state=self._seat.hands_state)
+        elif why := place.part.refusal:
+            place.part.pass_over()
         return why
 
     def _where(self, rest: int) -> RestTold:
+        return RestTold(rest, self._seat.step, self._period, self.rest.has_asked_itself)
+
+    @property
+    def _period(self) -> int:
+        """All members stop after the same number of steps, a multiple of this; 0: each after its own."""
         strategy = self._runtime.strategy
-        is_in_step = strategy.keeps_step and not strategy.deals_portions
-        return RestTold(rest, self._seat.step, strategy.rest_period if is_in_step else 0)
+        return strategy.rest_period if strategy.keeps_step and not strategy.deals_portions else 0
 
     def _say_looked(self, asked: LookAsked) -> None:
         sent, received = self._runtime.traffic()
@@ -190,6 +245,9 @@ class Survivor:
     def _say_frozen(self, order: Freeze, sent: dict[int, int]) -> None:
         self._send(Frozen(order.view, sent, self._runtime.places() if order.newcomers else []))
 
+    def _say_unreached(self, newcomers: list[int]) -> None:
+        self._send(Unreached(newcomers))
+
     def _say_taken(self, told: ViewTold) -> None:
         """The peers are about to be told the view. Where all make the same steps, the lost ones were as far as this
         worker is: what was reduced is committed. Elsewhere each has written down how far it was."""
@@ -197,6 +255,7 @@ class Survivor:
         self._processes = told.processes
         if self._rank in told.newcomers:
             return
+        self._untold_view = told.view
         self._send(ViewTaken(told.view, self.shares.reached(), self._reached(lost)))
         if told.newcomers and self._rank == min(set(told.members) - set(told.newcomers)):
             self._send(self._seat.hand_over(told))
@@ -204,7 +263,8 @@ class Survivor:
     def _reached(self, lost: list[int]) -> dict[int, Reached]:
         runtime = self._runtime
         if not runtime.strategy.keeps_replicas_equal:
-            return {rank: runtime.published(rank) for rank in lost}
+            found = {rank: runtime.published(rank) for rank in lost}
+            return {rank: reached for rank, reached in found.items() if reached is not None}
         has_all_given = self._script.at is IN_BACKWARD or self._seat.num_given == len(runtime.world.trainable)
         is_reduced = has_all_given and not runtime.worker.peer.holds_user
         return dict.fromkeys(lost, self.shares.reached(is_reduced=is_reduced))
@@ -217,5 +277,8 @@ class Survivor:
         self._dealt = message.view
 
     def _publish(self, reached: Reached) -> None:
-        if self._script.at not in BEFORE_TRAINING:
-            self._runtime.publish(reached)
+        if self._script.at in BEFORE_TRAINING:
+            return
+        self._runtime.publish(reached)
+        if self._tells_engine and not self._runtime.strategy.keeps_replicas_equal:
+            self._send(Progressed(reached))

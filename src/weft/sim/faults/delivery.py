@@ -55,8 +55,16 @@ class ViewDelivery:
         if action.to not in self._arbiter.members_of(node.view):
             self._kernel.at(self._kernel.now_ns, self._return_at_once, (message,))
             return
-        time_ns, _ = self._network.send(node.id, action.to, size, max(self._kernel.now_ns, node.busy_ns))
-        self._carry(message, time_ns)
+        time_ns, has_arrived = self._network.send(node.id, action.to, size, max(self._kernel.now_ns, node.busy_ns))
+        if has_arrived:
+            self._carry(message, time_ns)
+        else:
+            self._kernel.at(time_ns, self._come_in, (message, size))
+
+    def _come_in(self, message: MessageInFlight, size: int) -> None:
+        """A message that left late is at its target's side of the network, where others may have come before it."""
+        now_ns = self._kernel.now_ns
+        self._carry(message, self._network.come_in(message.sender.id, message.target, size, now_ns))
 
     def _carry(self, message: MessageInFlight, time_ns: int) -> None:
         """Let a message arrive at this time or later, and not before those that were sent before it."""

@@ -28,7 +28,8 @@ class FaultInjection:
     """Puts a simulation together in which nodes die, stand still, lie about the time and lose each other's messages.
 
     One for each simulation, which is given `make_liveness` and `make_delivery`. `new_store` makes the empty tensors
-    of a server that is started anew.
+    of a server that is started anew, `new_worker` the tensors and the script of a newcomer. With `takes_newcomers`
+    some may come (`replace`) that are in no schedule.
     """
 
     liveness: FailableLiveness
@@ -36,6 +37,7 @@ class FaultInjection:
     membership: Membership
     rest: Rest
     _kernel: Kernel
+    _simulation: Simulation
     _reach: Reach
 
     def __init__(
@@ -43,8 +45,11 @@ class FaultInjection:
         faults: Faults,
         new_store: Callable[[NodeId], Store],
         new_worker: Callable[[NodeId], tuple[Store, Newcomer]] = no_newcomers,
+        *,
+        takes_newcomers: bool = False,
     ) -> None:
         self._faults = faults
+        self._takes_newcomers = takes_newcomers or faults.has_joins
         self._new_store = new_store
         self._new_worker = new_worker
 
@@ -61,9 +66,9 @@ class FaultInjection:
         self.membership = Membership(
             simulation, arbiter, liveness, reach, self.delivery, faults, self._new_store, self._new_worker
         )
-        self._kernel = simulation.kernel
-        if faults.has_joins:
-            self.rest = Rest(simulation, liveness, reach, self.delivery, self.membership)
+        self._kernel, self._simulation = simulation.kernel, simulation
+        if self._takes_newcomers:
+            self.rest = Rest(simulation, liveness, reach, self.delivery, self.membership, faults.rest_s)
         for fault in faults.schedule:
             self._plan(fault)
         return self.delivery
@@ -72,7 +77,7 @@ class FaultInjection:
         """Enter a fault into the kernel; what else faults do, those ask who need to know (`Faults.active`)."""
         at, fence_s = self._kernel.at, self._faults.fence_s
         if isinstance(fault, Crash):
-            at(to_ns(fault.at_s), self._crash, (fault.worker,))
+            at(to_ns(fault.at_s), self.crash, (fault.worker,))
         elif isinstance(fault, Pause):
             at(to_ns(fault.at_s), self.liveness.pause, (fault.worker,))
             at(to_ns(fault.at_s + fault.duration_s), self.liveness.wake, (fault.worker,))
@@ -90,11 +95,20 @@ class FaultInjection:
             at(0, self._be_absent, (fault.worker,))
             at(to_ns(fault.at_s), self._come, (fault.worker,))
         elif isinstance(fault, Rejoin):
-            at(to_ns(fault.at_s), self._come, (fault.worker,))
+            at(to_ns(fault.at_s), self.replace, (fault.worker,))
 
-    def _crash(self, worker: NodeId) -> None:
+    def replace(self, worker: NodeId) -> None:
+        """Start a new process for a worker; when its script has begun, it asks to come in."""
+        if self._faults.start_s:
+            self._simulation.iterations.prepare(worker, self._faults.start_s, self._come, (worker,))
+        else:
+            self._come(worker)
+
+    def crash(self, worker: NodeId) -> None:
+        """The process of a worker dies now; the others hear of it `notice_s` later."""
         lost = self.liveness.on_process(worker)
         self.liveness.end(lost)
+        self._simulation.iterations.drop(worker)
         self.membership.exclude(worker)
         notice_ns = to_ns(self._faults.notice_s)
         self._kernel.at(self._kernel.now_ns + notice_ns, self.membership.replace, (lost, "lost"))

@@ -135,6 +135,10 @@ class Faults:
     """How long a worker whose script has ended stays a member, for others who may still be about to end with it."""
     news_s: float = 0.01
     """By so much the times differ at which members hear of a change."""
+    start_s: float = 0.0
+    """Seconds of a core from the start of a lost worker's new process until it asks to come in."""
+    rest_s: float = 0.0
+    """How long the world is at rest before newcomers come in."""
 
     def active(self, kind: type[Window], now_s: float) -> list[Window]:
         """The faults of a kind that last at this time."""

@@ -1,6 +1,6 @@
 """The world comes to rest so that newcomers can come in (decision 0040), and goes on when they have been welcomed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 
 from weft.core.actions import Compute
@@ -48,6 +48,7 @@ class Rest:
         reach: Reach,
         delivery: ViewDelivery,
         membership: Membership,
+        rest_s: float = 0.0,
     ) -> None:
         self._simulation = simulation
         self._liveness = liveness
@@ -63,6 +64,11 @@ class Rest:
         """The workers that want to come, or have come and are not welcomed yet."""
         self._boundary = 0
         """The step before which all stop, where they are in step."""
+        self._rest_ns = to_ns(rest_s)
+        self._since_ns: int | None = None
+        """Since when the world has been at rest, before newcomers come in."""
+        self.on_welcomed: Callable[[Sequence[NodeId]], None] = lambda workers: None
+        """Hears of newcomers that make their first step now."""
         self._stopped: dict[NodeId, tuple[FailableNode, Compute]] = {}
         """Scripts that wait before a step."""
         simulation.holds = self._hold
@@ -110,16 +116,28 @@ class Rest:
             self._coming.clear()
             self._go_on()
         elif not self._is_at_rest():
+            self._since_ns = None
             if self.phase is RestPhase.STOPPING and not self._is_in_step and self._stands_still():
                 self._release()
             self._simulation.kernel.at(self._simulation.kernel.now_ns + LOOK_NS, self._look)
         elif self.phase is RestPhase.STOPPING:
-            self.phase = RestPhase.WELCOMING
-            self._membership.take_in(self._coming)
-            self._look()
+            self._take_in()
         else:
-            self._coming.clear()
+            welcomed, self._coming = self._coming, []
             self._go_on()
+            self.on_welcomed(welcomed)
+
+    def _take_in(self) -> None:
+        """Let newcomers in, when the world has been at rest for `rest_s`."""
+        now_ns = self._simulation.kernel.now_ns
+        self._since_ns = now_ns if self._since_ns is None else self._since_ns
+        if now_ns < self._since_ns + self._rest_ns:
+            self._simulation.kernel.at(self._since_ns + self._rest_ns, self._look)
+            return
+        self._since_ns = None
+        self.phase = RestPhase.WELCOMING
+        self._membership.take_in(self._coming)
+        self._look()
 
     def _is_at_rest(self) -> bool:
         return all(node.id in self._stopped for node in self._workers()) and self._is_quiet()
@@ -158,6 +176,7 @@ class Rest:
     def _interrupt(self, leaving: Sequence[NodeId]) -> list[NodeId]:
         """Members leave: who came and was not welcomed yet leaves with them, and comes again in the next rest."""
         self._coming = [worker for worker in self._coming if worker not in leaving]
+        self._since_ns = None
         again = self._coming if self.phase is RestPhase.WELCOMING else []
         for worker in (*leaving, *again):
             self._stopped.pop(worker, None)

@@ -73,7 +73,7 @@ def connect(
 
 
 def _answer(me: int, secret: bytes, awaited: set[int], certified: Rank | None) -> Steps:
-    def objection(caller: Rank) -> str | None:
+    def objection(caller: Rank, view: int) -> str | None:
         if caller not in awaited:
             return "wrong rank"
         return "wrong certificate" if certified not in (None, caller) else None
