@@ -55,6 +55,7 @@ def test_who_survives_goes_on_without_a_lost_node_and_drops_what_is_for_it(survi
         zero.poll(lambda it: taken.append(it.header.clock))
     assert taken == [3], "what it had sent before comes first"
     assert zero.gone == {1: "it is gone"}
+    assert survivors.broken == [(0, 1)]
     sent = zero.bytes_sent
     zero.send(1, *frame(0, 1))
     assert zero.bytes_sent == sent
@@ -162,10 +163,11 @@ def test_nobody_waits_for_a_process_that_is_lost_before_all_are_connected(looks:
     listeners = [listen("127.0.0.1") for _ in range(3)]
     addresses = [listener.getsockname() for listener in listeners]
     listeners[1].close()
+    broken: list[int] = []
     living = [
         TcpTransport(
             rank, 3, listeners[rank], addresses, SECRET, LAYOUT,
-            rank_of=lambda node: node, survives=True, connect_timeout_s=5.0,
+            rank_of=lambda node: node, on_broken=broken.append, connect_timeout_s=5.0,
         )
         for rank in (0, 2)
     ]  # fmt: skip

@@ -80,6 +80,11 @@ class Channel:
         """Send a message without waiting: what the other end does not take at once is sent by a later `flush`."""
         self._framed.queue(packed(message))
 
+    @property
+    def waiting_bytes(self) -> int:
+        """What was posted and has not been sent yet."""
+        return self._framed.waiting_bytes
+
     def flush(self) -> None:
         """Send as much of what was posted as the other end takes at once."""
         self._framed.flush()

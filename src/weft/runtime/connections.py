@@ -39,6 +39,8 @@ class Connections:
         self._job = job
         self.lost: Callable[[], Collection[int]] = tuple
         """The workers that are lost before this one is connected; it does not wait for them."""
+        self.on_broken: Callable[[int], None] | None = None
+        """Called with a worker to which the connection broke; None: that ends this worker."""
         self._addresses = job.addresses or [LOOPBACK] * job.num_workers
         self._others = [rank for rank in range(job.num_workers) if rank not in job.on_host]
         """Ranks of the workers of other hosts."""
@@ -87,7 +89,7 @@ class Connections:
             job.secret,
             layout,
             rank_of=lambda node: None if job.survives and node in world.servers else rank_of(world, node),
-            survives=job.survives,
+            on_broken=self.on_broken,
             tls=tls,
             is_private=job.is_private,
             others=others,

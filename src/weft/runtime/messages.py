@@ -26,6 +26,7 @@ from weft.runtime.view_messages import (
     GoOn,
     HandedOver,
     LaidOut,
+    LinkBroken,
     LookAsked,
     LookTold,
     LostBefore,
@@ -351,8 +352,8 @@ Message = (
     | FilePiece | Unsaved | PieceTaken | OnceAsked | OnceAnswer | OnceLoaded | ThroughputMeasured | FractionsAsked
     | FractionsTold | PortionRequested | PortionTold | Traced | LaidOut | Freeze | Frozen | ViewTold | ViewTaken
     | DealAgain | Departs | Depart | RestAsked | RestTold | RestAt | Resting | LookAsked | LookTold | HandedOver | GoOn
-    | CannotSurvive | CheckpointDue | TakePart | PartCopied | PartWritten | PartLost | Unreached | LostBefore
-    | Progressed | PieceAsked | PieceHanded | StepCommitted
+    | CannotSurvive | CheckpointDue | TakePart | PartCopied | PartWritten | PartLost | Unreached | LinkBroken
+    | LostBefore | Progressed | PieceAsked | PieceHanded | StepCommitted
     | StepAsked | StepTold | LeaveAt | SpoilGradients | Halt | Halted | ScriptCompleted | Conclude | Concluded | Leaving
     | Failed | Told
 )  # fmt: skip

@@ -60,6 +60,12 @@ class Unreached(Struct, frozen=True, tag=True):
     newcomers: list[int]
 
 
+class LinkBroken(Struct, frozen=True, tag=True):
+    """To the engine: this worker's connection to another one ended without a goodbye. Mostly the other is dead."""
+
+    to: int
+
+
 class ViewTold(Struct, frozen=True, tag=True):
     """To all living workers, once all have frozen: the members of the new view, and what is received before it."""
 

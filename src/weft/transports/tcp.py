@@ -82,7 +82,7 @@ class TcpTransport:
         layout: Layout,
         *,
         rank_of: Callable[[NodeId], Rank | None],
-        survives: bool = False,
+        on_broken: Callable[[Rank], None] | None = None,
         tls: "Contexts | None" = None,
         is_private: bool = False,
         others: Sequence[Rank] | None = None,
@@ -91,7 +91,8 @@ class TcpTransport:
         clock: Callable[[], float] = monotonic,
     ) -> None:
         """`addresses` are those of all ranks, in order; `rank_of` maps a node to the rank of its process, None if that
-        may change. `survives`: a process that is gone is no error; what is for it is dropped.
+        may change. `on_broken` is called with each process whose connection ended without a goodbye, and what is for it
+        is dropped; None: such an end is an error.
 
         `others` are the ranks to connect to; None: all. `first_view` is the first view in which a newcomer may come in,
         and else 0.
@@ -111,7 +112,7 @@ class TcpTransport:
         self._secret = secret
         self._layout = layout
         self._rank_of = rank_of
-        self._survives = survives
+        self._on_broken = on_broken
         self._tls = tls
         self._connect_timeout_s = connect_timeout_s
         self._clock = clock
@@ -159,7 +160,7 @@ class TcpTransport:
             error = self._try_to_call(rank, view, began_s)
             if error is None:
                 return
-            if not self._survives or self._clock() >= began_s + self._connect_timeout_s:
+            if self._on_broken is None or self._clock() >= began_s + self._connect_timeout_s:
                 raise error
             sleep(LOOK_S)
 
@@ -248,7 +249,7 @@ class TcpTransport:
 
     def send(self, to: Rank, header: bytes, data: bytes, body: memoryview | None) -> None:
         link = self._links.get(to)
-        if link is None and self._survives:
+        if link is None and self._on_broken is not None:
             return
         if link is None:
             raise NodeLost(f"a frame is for rank {to}, but {self.gone.get(to, 'there is no connection to it')}.")
@@ -295,9 +296,10 @@ class TcpTransport:
                 raise TransportError(f"rank {link.rank} sent a bad frame: {error}") from error
             except NodeLost:
                 self._drop(link, "it is gone")
-                if self._survives:
-                    return num_frames
-                raise
+                if self._on_broken is None:
+                    raise
+                self._on_broken(link.rank)
+                return num_frames
             if frame is None:
                 break
             num_frames += 1

@@ -154,7 +154,7 @@ def test_what_a_lost_worker_was_evaluating_is_told_and_the_report_has_the_other_
     assert talk.hear(0, Reported(0, 4, {"loss": 1.0}, ["accuracy"])) == [(0, Decided(True))]
     assert talk.hear(1, Reported(0, 4, {"loss": 3.0}, ["accuracy"])) == [(1, Decided(False))]
     talk.lose(0)
-    assert talk.words[-1] == "what worker 0 was evaluating for the report of epoch 4 is lost with it"
+    assert talk.words[-1] == "what worker 0 was evaluating for the report of epoch 5 is lost with it"
     assert talk.reports == []
     talk.hear(2, Reported(0, 4, {"loss": 5.0}, ["accuracy"]))
     assert talk.reports == [(4, {"loss": 3.0}, None)]
@@ -244,7 +244,7 @@ def test_what_the_first_was_to_evaluate_and_save_at_the_end_is_told_when_it_is_l
         talk.hear(rank, ScriptCompleted(STATUS))
     talk.lose(0)
     assert talk.words[words:] == [
-        "what worker 0 was evaluating for the report of epoch 7 is lost with it",
+        "what worker 0 was evaluating for the report of epoch 8 is lost with it",
         "'model' may not be written: worker 0, which was to save it, is lost",
     ]
     assert talk.reports == [(7, {"loss": 1.0}, None)]

@@ -5,7 +5,7 @@ from support.processes.newcomers import HANDED, PHASES, Talk, at
 
 from weft.data.share_records import Reached
 from weft.engines.real import timeouts
-from weft.engines.real.replacement import TIMES_MAX
+from weft.engines.real.replacement import CAME_IN, CAME_IN_AT_END, TIMES_MAX
 from weft.runtime.view_messages import (
     Freeze,
     GoOn,
@@ -175,7 +175,7 @@ def test_newcomers_whose_view_freezes_are_killed_when_a_member_is_lost() -> None
     said = talk.lose(2)
     assert said[0] == (0, GoOn())
     assert said[-1] == (0, Freeze(3, [2, 1])), "they have not come in"
-    assert talk.killed == [1]
+    assert (talk.killed, talk.causes) == ([1], [CAME_IN])
     assert talk.views.members == [0]
 
 
@@ -232,7 +232,7 @@ def test_who_was_started_several_times_within_a_minute_is_not_started_again_and_
     for _ in range(2):
         talk.turn()
         assert talk.started == [1] * TIMES_MAX
-    assert talk.words == [f"worker 1 was lost {TIMES_MAX} times within a minute, and is not replaced again"]
+    assert talk.words == [f"worker 1 was started anew {TIMES_MAX} times within a minute, and is not again"]
     talk.lose(2)
     talk.settle()
     talk.turn()
@@ -254,7 +254,7 @@ def test_starts_of_more_than_a_minute_ago_do_not_count() -> None:
 def test_at_the_end_of_scripts_newcomers_are_killed_and_all_that_rest_go_on(phase: str) -> None:
     talk = at(phase)
     assert talk.turn(is_ending=True) == [(rank, GoOn()) for rank in talk.views.members]
-    assert talk.killed == [1]
+    assert (talk.killed, talk.causes) == ([1], [CAME_IN_AT_END])
     assert talk.words == []
     assert talk.turn(is_ending=True) == []
     assert talk.killed == [1]

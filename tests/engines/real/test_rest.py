@@ -76,6 +76,21 @@ def test_whoever_wanted_it_is_told_when_all_is_still_and_when_those_who_came_hav
     assert wanted.told == ["still", "all there"]
 
 
+def test_members_are_held_while_they_stand_still_but_not_for_ever_for_what_never_comes_in() -> None:
+    wanted = Wanted()
+    wanted.rest.begin(wanted)
+    wanted.hear_all(lambda rank: RestTold(1, 4, 1))
+    assert not wanted.rest.holds_all(1.0), "they are still coming to rest"
+    wanted.hear_all(lambda rank: Resting(1, 5))
+    assert wanted.rest.holds_all(1.0)
+    assert not wanted.rest.holds_all(1.0 + timeouts.REST_S)
+    for number in (1, 2):
+        wanted.hear_all(lambda rank, number=number: LookTold(number, {}, {}, True))  # type: ignore[misc]
+    assert wanted.rest.holds_all(1e9), "whoever wanted it does what it wanted it for"
+    wanted.rest.end()
+    assert not wanted.rest.holds_all(1e9)
+
+
 def test_whoever_wanted_it_is_told_why_and_where_a_script_refuses() -> None:
     wanted = Wanted()
     wanted.rest.begin(wanted)

@@ -1,5 +1,7 @@
 """What a supervisor does when workers are lost: who is lost together, who is killed first, and who comes anew."""
 
+import time
+
 import msgspec
 import pytest
 from support.processes.newcomers import HANDED
@@ -8,9 +10,10 @@ from support.processes.sessions import STATUS, joined
 from support.processes.survival_runs import Run
 
 from weft.config.on_loss import ON_LOSS, REPLACE, SHRINK, STOP
+from weft.core.errors import NodeLost
 from weft.data.share_records import Reached
 from weft.engines.real import timeouts
-from weft.engines.real.survival import CAME_IN
+from weft.engines.real.replacement import CAME_IN
 from weft.observe.records.left_out import LeftOut
 from weft.runtime.messages import Conclude, Failed, ScriptCompleted, Welcome
 from weft.runtime.view_messages import (
@@ -19,6 +22,7 @@ from weft.runtime.view_messages import (
     Freeze,
     Frozen,
     GoOn,
+    LinkBroken,
     LostBefore,
     PieceAsked,
     PieceHanded,
@@ -103,6 +107,43 @@ def test_a_newcomer_to_which_a_member_cannot_connect_is_killed_and_that_is_told(
     run.die(1)
     run.survival.hear(run.workers[0], Unreached([1]))
     assert run.killed == [1], "it is dead already"
+
+
+def test_of_two_that_live_and_whose_connection_broke_one_is_given_up_if_neither_turns_out_dead() -> None:
+    run = Run(SHRINK, 4).lay_out(*range(4))
+    run.survival.hear(run.workers[1], LinkBroken(2))
+    later_s = time.perf_counter() + 1.01 * timeouts.LINK_BROKEN_S
+    run.check(time.perf_counter())
+    assert run.killed == []
+    run.check(later_s)
+    assert run.killed == [2]
+    run.die(2)
+    run.check(later_s)
+    assert run.words[-1] == "worker 2 is lost at step 0: its connection to worker 1 broke; 3 go on"
+    run.survival.hear(run.workers[3], LinkBroken(2))
+    run.check(later_s + 10)
+    assert run.killed == [2], "a connection to one that is lost is nobody's"
+
+
+def test_a_connection_that_broke_because_a_worker_died_says_nothing_more() -> None:
+    run = Run(REPLACE, 3).lay_out(0, 1, 2)
+    run.survival.hear(run.workers[1], LinkBroken(2))
+    run.lose(2)
+    run.welcome(2)
+    run.check(time.perf_counter() + 2 * timeouts.LINK_BROKEN_S)
+    assert run.killed == []
+
+
+def test_if_nobody_can_be_spared_a_broken_connection_ends_the_run_by_name() -> None:
+    run = Run(SHRINK, 3).lay_out(0, 1, 2)
+    run.survival.hear(run.workers[0], CannotSurvive("its data is a stream"))
+    run.survival.hear(run.workers[0], LinkBroken(1))
+    with pytest.raises(NodeLost) as caught:
+        run.check(time.perf_counter() + 10)
+    assert str(caught.value) == (
+        "worker 1 cannot go on: its connection to worker 0 broke, and the others could not go on: its data is a stream."
+        "\n  Look at the network between their machines."
+    )
 
 
 def test_a_loss_was_told_when_all_others_have_frozen() -> None:

@@ -98,6 +98,30 @@ def test_a_run_with_traffic_or_with_somebody_who_computes_is_no_deadlock() -> No
             assert watchdog.check(tick / 10, {}, {}) is None
 
 
+def test_workers_that_wait_because_they_were_asked_to_are_in_no_deadlock_and_have_time_to_go_on() -> None:
+    watchdog = Watchdog(2)
+    for tick in range(100):
+        for rank in range(2):
+            watchdog.hear(status(rank, 4, is_waiting=True), tick / 10)
+        watchdog.hold(tick / 10)
+        assert watchdog.check(tick / 10, {}, {}) is None
+    assert watchdog.check(9.9 + 0.9 * ALL_WAIT_S, {}, {}) is None
+
+
+def test_a_newcomer_that_is_stopped_before_it_comes_in_is_stuck() -> None:
+    watchdog = Watchdog(2)
+    for rank in range(2):
+        watchdog.hear(status(rank, 4), 0.0)
+    watchdog.lose(1)
+    watchdog.expect(1)
+    assert watchdog.stuck(1.0, {}, {0: "S", 1: "T"}) is None
+    stopped = watchdog.stuck(1.5 + PROCESS_STOPPED_S, {}, {0: "S", 1: "T"})
+    assert stopped is not None
+    assert stopped.rank == 1
+    watchdog.lose(1)
+    assert watchdog.stuck(9.0, {}, {0: "S", 1: "T"}) is None, "it is being killed"
+
+
 def test_workers_that_have_not_all_been_heard_of_are_not_judged() -> None:
     watchdog = Watchdog(2)
     watchdog.hear(status(0, 0, is_waiting=True), 0.0)

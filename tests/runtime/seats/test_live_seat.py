@@ -110,6 +110,7 @@ def test_every_update_that_a_server_made_has_an_age(tmp_path: Path) -> None:
     assert set(told) <= {"0", "1", "2"}
 
 
+@pytest.mark.clock
 def test_hiccups_make_a_share_of_all_iterations_longer(tmp_path: Path) -> None:
     busy = READS.replace("0.001 * (1 + rank)", "0.001").replace("240", "60")
     (tmp_path / "train.py").write_text(CONTROLLER + busy)

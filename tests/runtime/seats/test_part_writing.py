@@ -107,6 +107,20 @@ def test_a_full_disk_is_told_to_the_engine_and_the_next_part_is_written(tmp_path
     assert engine.written(engine.heard[-1]) == [0.0, 1.0, 2.0]
 
 
+@pytest.mark.parametrize(("error", "why"), [(MemoryError(), "MemoryError"), (ValueError("too long"), "too long")])
+def test_whatever_keeps_a_part_from_being_written_is_told_to_the_engine(
+    error: Exception, why: str, tmp_path: Path
+) -> None:
+    class FailingDisk(QuickDisk):
+        def make_folder(self, path: Path) -> None:
+            raise error
+
+    engine = Engine(tmp_path, FailingDisk())
+    engine.take(TakePart(10, 0, 1))
+    engine.writing.finish()
+    assert engine.heard == [PartCopied(1), PartLost(1, why)]
+
+
 def test_a_part_that_is_not_fit_to_be_kept_is_told_to_the_engine(tmp_path: Path) -> None:
     engine = Engine(tmp_path)
     engine.writing.lose(TakePart(10, 0, 7), "'w' has NaN")

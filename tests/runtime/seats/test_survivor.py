@@ -17,6 +17,7 @@ from weft.runtime.view_messages import (
     GoOn,
     HandedOver,
     LaidOut,
+    LinkBroken,
     LookAsked,
     LookTold,
     LostBefore,
@@ -50,6 +51,9 @@ def test_the_others_can_go_on_without_a_worker_once_it_says_that_it_is_laid_out_
     assert (team.hear(LostBefore([2])), team.survivor.lost_before) == ([], [2])
     team.view_change.on_unreached([1])
     assert team.said == [Unreached([1])]
+    team.said.clear()
+    team.survivor.link_broke(2)
+    assert team.said == [LinkBroken(2)]
 
 
 def test_when_frozen_it_says_what_it_has_sent() -> None:

@@ -38,6 +38,8 @@ class Mesh:
         rank_of: Callable[[NodeId], Rank | None] = lambda node: node,
     ) -> None:
         self.now_s = 0.0
+        self.broken: list[tuple[Rank, Rank]] = []
+        """Who has noticed that the connection to whom broke."""
         self.authority = Authority() if is_encrypted else None
         listeners = [listen("127.0.0.1") for _ in range(num_processes)]
         self.addresses = [listener.getsockname() for listener in listeners]
@@ -50,7 +52,7 @@ class Mesh:
                 SECRET,
                 LAYOUT,
                 rank_of=rank_of,
-                survives=survives,
+                on_broken=partial(self._hear_of_broken, rank) if survives else None,
                 tls=contexts(self.authority.issue(rank)) if self.authority else None,
                 clock=lambda: self.now_s,
             )
@@ -60,6 +62,9 @@ class Mesh:
         self.strangers: list[socket.socket] = []
         self.dead: list[TcpTransport] = []
         """Those in whose places newcomers are."""
+
+    def _hear_of_broken(self, rank: Rank, other: Rank) -> None:
+        self.broken.append((rank, other))
 
     def newcomer(self, rank: int, first_view: int) -> TcpTransport:
         """A process that takes the place of `rank`, which is dead; nobody has called it yet."""
@@ -74,7 +79,7 @@ class Mesh:
             SECRET,
             LAYOUT,
             rank_of=lambda node: node,
-            survives=True,
+            on_broken=partial(self._hear_of_broken, rank),
             first_view=first_view,
             connect_timeout_s=2.0,
         )

@@ -5,12 +5,13 @@ import selectors
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from weft.core.errors import NodeLost, TransportError
+from weft.core.errors import NodeLost
 from weft.engines.local.chaos import Chaos
 from weft.engines.local.forked_workers import ForkServer, LocalWorker, Process
 from weft.engines.netem.namespaces import address
@@ -127,10 +128,19 @@ class Launch(Supervisor):
         signal.pidfd_send_signal(self._workers[rank].process.pidfd, number)
 
     def _send(self, rank: int, message: Message) -> None:
-        try:
-            self._workers[rank].channel.send(message)
-        except TransportError:  # the worker is gone, which its pidfd tells
-            return
+        """Never blocks: a worker that does not read, because it is stopped, must not hold up the others."""
+        worker = self._workers[rank]
+        if not worker.channel.is_closed:
+            with suppress(OSError):  # the worker is gone, which its pidfd tells
+                worker.channel.post(message)
+                self._watch_for_room(worker)
+
+    def _watch_for_room(self, worker: LocalWorker) -> None:
+        """Let `_hear` send the rest while messages to a worker wait."""
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if worker.channel.waiting_bytes else 0)
+        key = self._selector.get_key(worker.channel.fileno())
+        if key.events != events:
+            self._selector.modify(key.fd, events, key.data)
 
     def _copy(self, output: Output) -> None:
         if not output.read():
@@ -138,6 +148,10 @@ class Launch(Supervisor):
             output.close()
 
     def _hear(self, worker: LocalWorker) -> None:
+        if worker.channel.waiting_bytes:
+            with suppress(OSError):
+                worker.channel.flush()
+                self._watch_for_room(worker)
         for message in worker.channel.receive(wait=False):
             if worker is self._workers[worker.rank]:  # else it is dead, and a newcomer has taken its place
                 self._take(worker, message)

@@ -22,8 +22,15 @@ TIMES_MAX = 3
 """How often a worker is started anew within `timeouts.REPLACED_OFTEN_S`."""
 
 
+CAME_IN = "it was coming in when another was lost"
+CAME_IN_AS_ONE_LEFT = "it was coming in when another left"
+CAME_IN_AT_END = "it was coming in when no worker was to be replaced any more"
+LATE = f"it had not come in when all others had stood still for {timeouts.REST_S:.0f} s"
+"""Why a newcomer is ended."""
+
+
 class Replacement:
-    """The newcomers of a run. `start` forks one, `end` kills it, and `tell` tells the user."""
+    """The newcomers of a run. `start` forks one, `end` kills it for a cause, and `tell` tells the user."""
 
     def __init__(
         self,
@@ -31,7 +38,7 @@ class Replacement:
         rest: RunRest,
         send: Send,
         start: Callable[[int], None],
-        end: Callable[[int], None],
+        end: Callable[[int, str], None],
         tell: Callable[[str], None],
     ) -> None:
         self._views, self._rest = views, rest
@@ -57,7 +64,7 @@ class Replacement:
 
     def lose(self, rank: int) -> None:
         """A member is lost."""
-        self.break_off()
+        self.break_off(CAME_IN)
         self.want(rank)
 
     def want(self, rank: int) -> None:
@@ -70,7 +77,7 @@ class Replacement:
         self.coming.discard(rank)
         self._ready.discard(rank)
         if not self._ready and not self._joining:
-            self.break_off()
+            self.break_off(CAME_IN)
         self._tell(f"worker {rank} could not be replaced: {why}")
         self._wanted.append(rank)
 
@@ -91,8 +98,8 @@ class Replacement:
         elif self._rest.is_for(self) and self._rest.has_stopped_all and self._is_late(now_s):
             self._tell("newcomers did not come in while all others stood still, and are ended")
             for rank in sorted(self.coming & self._ready):
-                self._end(rank)
-            self.break_off()
+                self._end(rank, LATE)
+            self.break_off(LATE)
 
     def _is_late(self, now_s: float) -> bool:
         return now_s - max(self._rest.moved_s, self._handed_s) > timeouts.REST_S
@@ -113,7 +120,7 @@ class Replacement:
         lately = self._began_s.setdefault(rank, [])
         lately[:] = [began_s for began_s in lately if now_s - began_s < timeouts.REPLACED_OFTEN_S]
         if len(lately) >= TIMES_MAX:
-            self._tell(f"worker {rank} was lost {len(lately)} times within a minute, and is not replaced again")
+            self._tell(f"worker {rank} was started anew {len(lately)} times within a minute, and is not again")
             return False
         lately.append(now_s)
         return True
@@ -124,18 +131,18 @@ class Replacement:
         self._wanted.clear()
         if why:
             self._tell(f"lost workers are not replaced: {why}")
-        self.break_off()
+        self.break_off(CAME_IN_AT_END)
         for rank in sorted(self.coming):
-            self._end(rank)
+            self._end(rank, CAME_IN_AT_END)
         self.coming.clear()
         self._ready.clear()
 
-    def break_off(self) -> None:
-        """The rest is over before newcomers have come in; those that are members already are killed."""
+    def break_off(self, cause: str) -> None:
+        """The rest is over before newcomers have come in; those that are members already are killed for this cause."""
         if not self._rest.is_for(self):
             return
         for rank in self._joining:
-            self._end(rank)
+            self._end(rank, cause)
         if self._views.is_freezing and not self.is_off:  # they never become members
             self._wanted += self._joining
         self._joining = []

@@ -79,6 +79,11 @@ class RunRest:
         """All members stand still."""
         return self.phase in (RunRestPhase.LOOKING, RunRestPhase.STILL)
 
+    def holds_all(self, now_s: float) -> bool:
+        """Whether all members stand still because they were asked to, and what is under way still comes in."""
+        is_coming_in = self.phase is RunRestPhase.LOOKING and now_s - self.moved_s < timeouts.REST_S
+        return is_coming_in or self.phase is RunRestPhase.STILL
+
     @property
     def steps(self) -> dict[int, int]:
         """The number of steps that each member had made when it stopped."""

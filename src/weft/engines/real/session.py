@@ -208,7 +208,7 @@ class RunSession:
             )
             if nobody_does or (barrier.chosen == rank and barrier.evaluated is None):
                 self.on_tell(
-                    f"what worker {rank} was evaluating for the report of epoch {barrier.epoch} is lost with it"
+                    f"what worker {rank} was evaluating for the report of epoch {barrier.epoch + 1} is lost with it"
                 )
                 barrier.has_callables = False
             if barrier.has_all(self._members) or self._over:

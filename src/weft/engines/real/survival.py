@@ -5,14 +5,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 from weft.checkpoints.taking import CheckpointPlan
 from weft.config.on_loss import REPLACE, STOP
-from weft.core.errors import Deadlock, WeftError
+from weft.core.errors import Deadlock, NodeLost, WeftError
 from weft.engines.real import timeouts
+from weft.engines.real.broken_links import BrokenLinks
 from weft.engines.real.exit_status import how_it_ended
 from weft.engines.real.failure import describe, is_silent_death
 from weft.engines.real.losses import LEFT, LOST, QUARANTINED, Losses
 from weft.engines.real.observer import Observer
 from weft.engines.real.quarantine import Quarantine
-from weft.engines.real.replacement import Replacement
+from weft.engines.real.replacement import CAME_IN_AS_ONE_LEFT, Replacement
 from weft.engines.real.rest import RunRest, ToRest
 from weft.engines.real.run_checkpoints import RunCheckpoints, ToCheckpoints
 from weft.engines.real.session import RunSession
@@ -26,6 +27,7 @@ from weft.runtime.view_messages import (
     Frozen,
     HandedOver,
     LaidOut,
+    LinkBroken,
     LostBefore,
     PieceAsked,
     PieceHanded,
@@ -35,11 +37,12 @@ from weft.runtime.view_messages import (
     ViewTaken,
 )
 
-OfMembers = CannotSurvive | LaidOut | Departs | Progressed | Frozen | ViewTaken | StepCommitted | Unreached
+OfMembers = (
+    CannotSurvive | LaidOut | Departs | Progressed | Frozen | ViewTaken | StepCommitted | Unreached | LinkBroken
+)  # fmt: skip
 ToSurvival = OfMembers | ToRest | HandedOver | PieceAsked | PieceHanded | ToCheckpoints
 LEAVES = "SIGTERM"
 """Why a worker leaves in order."""
-CAME_IN = "it was coming in when another was lost"
 OUTLIVED = (
     "its script went on when those of the others had ended: what it counts began anew in it; name that by "
     "worker.keep(...)"
@@ -75,6 +78,7 @@ class Survival:
         """Those of which the others were told before all had laid out."""
         self.views, self.losses = Views(session.num_workers, send), Losses()
         self.quarantine = Quarantine(on_loss, observer.on_tell)
+        self._broken_links = BrokenLinks()
         self._rest = RunRest(self.views, send)
         self._replacement = Replacement(
             self.views, self._rest, send, self._try_to_start, self._end_newcomer, observer.on_tell
@@ -101,9 +105,12 @@ class Survival:
         Raises WeftError if the others cannot go on. Nobody is replaced in a run that is stopping.
         """
         self._rest.turn(now_s)
+        if self._rest.holds_all(now_s) or (self._checkpoints is not None and self._checkpoints.holds_workers):
+            self._watchdog.hold(now_s)
         if self._checkpoints is not None and self._session.has_begun:
             self._checkpoints.turn(time.monotonic(), is_ending=bool(self._session.ended) or is_stopping)
         bad = self.quarantine.check(self.views.members, self._session.ended, self._cannot_spare())
+        self._give_up_broken(now_s)
         if not self._can_lose():
             return
         for rank, cause in bad.items():
@@ -149,6 +156,17 @@ class Survival:
             return f"the others could not go on: {self._cannot}"
         num_left = sum(worker.is_alive and not worker.lost for worker in self.members()) - 1
         return f"fewer than {self._workers_min} workers would be left" if num_left < self._workers_min else ""
+
+    def _give_up_broken(self, now_s: float) -> None:
+        """Give workers up whose connections broke, though they live."""
+        living = [worker.rank for worker in self.members() if worker.is_alive and not worker.lost]
+        for rank, cause in self._broken_links.to_give_up(living, now_s).items():
+            if why := self._cannot_spare():
+                raise NodeLost(
+                    f"worker {rank} cannot go on: {cause}, and {why}.\n  Look at the network between their machines."
+                )
+            if self.views.can_lose([rank]):
+                self._give_up(rank, cause)
 
     def _give_up(self, rank: int, cause: str) -> None:
         """Kill a worker; when it is dead, the others go on without it."""
@@ -238,13 +256,14 @@ class Survival:
         if self._checkpoints is not None:
             self._checkpoints.lose()
         if worker.is_alive:
-            self._replacement.break_off()
+            self._replacement.break_off(CAME_IN_AS_ONE_LEFT)
             self.views.depart(worker.rank, str(loss))
         else:
             if self._on_loss == REPLACE:
                 self._replacement.lose(worker.rank)
             self.views.lose(worker.rank, str(loss))
         self._watchdog.lose(worker.rank)
+        self._broken_links.lose(worker.rank)
         self.quarantine.forget(worker.rank)
         self._session.lose(worker.rank)  # raises if the replicas that are left differ
         self.let_ended_leave()
@@ -271,6 +290,7 @@ class Survival:
     def _start_newcomer(self, rank: int) -> None:
         self._session.expect_newcomer(rank)
         self._start(rank)
+        self._watchdog.expect(rank)
 
     def _try_to_start(self, rank: int) -> None:
         """Start a newcomer; if the system has no process for it, the others go on without."""
@@ -279,11 +299,11 @@ class Survival:
         except WeftError as error:
             self._replacement.give_up(str(error))
 
-    def _end_newcomer(self, rank: int) -> None:
-        """Kill a newcomer. If it is a member already, the others cannot go on with it, because one of them is lost."""
+    def _end_newcomer(self, rank: int, cause: str) -> None:
+        """Kill a newcomer. If it is a member already, the others have to go on without it."""
         worker = self._workers()[rank]
         if worker.is_alive and rank in self._replacement.joining:
-            worker.lost = CAME_IN
+            worker.lost = cause
         self._end(rank)
 
     def refuse(self, worker: WorkerRecord, error: WeftError) -> WeftError | None:
@@ -298,6 +318,7 @@ class Survival:
         """A member cannot connect to newcomers: if they live, they must not be members, and are killed."""
         for newcomer in message.newcomers if rank in self.views.members else ():
             if newcomer in self.views.newcomers and self._workers()[newcomer].is_alive:
+                self._workers()[newcomer].lost = f"worker {rank} could not connect to it"
                 self._observer.on_tell(f"worker {newcomer} is ended: worker {rank} could not connect to it")
                 self._end(newcomer)
 
@@ -345,6 +366,9 @@ class Survival:
                 self.losses.committed(self._session.so_far_s)
         elif isinstance(message, Unreached):
             self._end_unreached(rank, message)
+        elif isinstance(message, LinkBroken):
+            if rank in self.views.members and message.to in self.views.members:
+                self._broken_links.tell(rank, message.to, time.perf_counter())
         elif isinstance(message, HandedOver):
             self._replacement.hand_over(message, time.perf_counter())
         elif isinstance(message, PieceAsked | PieceHanded):

@@ -28,6 +28,12 @@ STALL_S = 8.0
 """Other workers must have waited for this long before a worker that stays in one place is named."""
 STACK_FRESH_S = 8.0
 """A stack that came longer ago does not count: its worker has gone on."""
+OWN_STALL_S = 0.4
+"""A turn of the engine's loop that took longer, because a disk was slow, say: messages wait that must be heard before
+anybody is judged by the clock. Longer than a turn in which nothing happens, shorter than LINK_BROKEN_S."""
+LINK_BROKEN_S = 0.5
+"""After a connection broke, the death of one of its two processes is known within this time, also on another host. If
+both live, one is given up."""
 LAYING_OUT_S = 5.0
 """After a worker died while training began, the others have this long to lay their models out and go on without it;
 those that connect to it by sockets cannot, and the run ends."""

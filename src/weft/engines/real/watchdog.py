@@ -52,6 +52,10 @@ class Watchdog:
         """When the emulated network last delivered packets; -inf without one."""
         self._seen: dict[int, LastHeard] = {}
         self._lost: set[int] = set()
+        self._coming: set[int] = set()
+        """Those of them in whose place a newcomer's process is started, and has not come in yet."""
+        self._held_s = -inf
+        """When workers last waited because the engine had asked them to."""
         self._stops = Stops[int]()
         self._name = name
         self._moment = moment
@@ -77,16 +81,26 @@ class Watchdog:
     def lose(self, rank: int) -> None:
         """The run goes on without worker `rank`: its silence is no error, and it is not waited for."""
         self._seen.pop(rank, None)
+        self._coming.discard(rank)
         self._lost.add(rank)
+
+    def expect(self, rank: int) -> None:
+        """A newcomer's process is started in the place of worker `rank`: it may be stopped before it comes in."""
+        self._coming.add(rank)
 
     def welcome(self, rank: int) -> None:
         """A newcomer takes the place of worker `rank`, which was lost."""
+        self._coming.discard(rank)
         self._lost.discard(rank)
         self._num_gone -= 1
 
     def hear_network(self, now_s: float) -> None:
         """Note that the emulated network has delivered packets: while it does, the run counts as alive."""
         self._carried_s = now_s
+
+    def hold(self, now_s: float) -> None:
+        """Note that workers wait because the engine has asked them to: for newcomers, or for a checkpoint."""
+        self._held_s = now_s
 
     def check(self, now_s: float, ended: Mapping[int, object], states: Mapping[int, str]) -> WeftError | None:
         """The error that ends the run, or None; `states` are the states of living processes in /proc, by rank."""
@@ -99,7 +113,7 @@ class Watchdog:
         if len(self._seen) + len(self._lost) < self._num_workers or not running:
             return None
         moved_s = now_s - timeouts.ALL_WAIT_S - self._patience_s
-        if max(self._carried_s, self._gone_s) >= moved_s:
+        if max(self._carried_s, self._gone_s, self._held_s) >= moved_s:
             return None
         # a worker that was silent meanwhile may be computing: importing a library may hold the GIL for long
         if all(seen.status.is_waiting and seen.changed_s < moved_s <= seen.heard_s for seen in running.values()):
@@ -110,7 +124,7 @@ class Watchdog:
         """A worker whose process is stopped, or has said nothing for too long, by the steps that it makes; or None."""
         running = self._running(ended)
         step_s = median([seen.step_s for seen in running.values()] or [0.0])
-        living = {rank: state for rank, state in states.items() if rank not in self._lost}
+        living = {rank: state for rank, state in states.items() if rank not in self._lost - self._coming}
         for rank, stopped_s in self._stops.see(living, now_s).items():
             if stopped_s > max(timeouts.PROCESS_STOPPED_S, timeouts.PROCESS_STOPPED_STEPS * step_s):
                 return StuckWorker(

@@ -71,6 +71,7 @@ class LiveSeat(ResultSeat):
         if job.survives:
             self.survivor = Survivor(self, channel.send, self._lock)
             self._connections.lost = self._lost_before
+            self._connections.on_broken = self.survivor.link_broke
 
     def join(self, replica: Replica, strategy: Strategy | str | None, compress: str | None = None) -> None:
         self._check_first_join()
@@ -179,6 +180,7 @@ class LiveSeat(ResultSeat):
             sizes = [bucket.num_elements for bucket in runtime.world.buckets]
             for node in runtime.driver.nodes.values():
                 node.store.take_kept(self.kept_by(node.id, sizes))
+            self.kept_by = None
         self._gate = runtime.worker.store.guard(self.rank, self.num_workers, strategy, self._leave_out)
         if self.survivor is not None:
             self.survivor.begin(runtime, self._connections.port)

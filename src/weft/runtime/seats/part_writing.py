@@ -55,10 +55,9 @@ class PartWriting:
         folder = Path(self.plan.folder)
         try:
             part = write_part(folder, order.step, order.place, position, state, tensors, self._disk)
-        except OSError as error:
-            self._send(PartLost(order.number, error.strerror or str(error)))
-            return
-        self._send(PartWritten(order.number, part, manifest))
+            self._send(PartWritten(order.number, part, manifest))
+        except Exception as error:  # memory may run out, too: whatever it is, this checkpoint is not to be waited for
+            self._send(PartLost(order.number, getattr(error, "strerror", None) or str(error) or type(error).__name__))
 
     def lose(self, order: TakePart, why: str) -> None:
         """This part is not fit to be kept."""

@@ -34,6 +34,7 @@ from weft.runtime.view_messages import (
     GoOn,
     HandedOver,
     LaidOut,
+    LinkBroken,
     LookAsked,
     LookTold,
     LostBefore,
@@ -183,6 +184,10 @@ class Survivor:
         runtime.driver.view_change.on_view = self._say_taken
         runtime.driver.view_change.on_unreached = self._say_unreached
         self._send(LaidOut(port))
+
+    def link_broke(self, rank: int) -> None:
+        """The connection to another worker ended without a goodbye."""
+        self._send(LinkBroken(rank))
 
     def hear(self, message: ToSurvivor) -> None:
         """Take a message of the engine about members that change."""

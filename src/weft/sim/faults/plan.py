@@ -2,7 +2,8 @@
 schedule can be printed, shrunk and kept as a test."""
 
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import cached_property
+from typing import Any, TypeVar
 
 from weft.core.names import NodeId
 
@@ -141,9 +142,13 @@ class Faults:
     """How long the world is at rest before newcomers come in."""
 
     def active(self, kind: type[Window], now_s: float) -> list[Window]:
-        """The faults of a kind that last at this time."""
-        windows = [fault for fault in self.schedule if isinstance(fault, kind)]
+        """The faults of a kind that last at this time; asked for every message."""
+        windows: list[Window] = self._by_kind.get(kind, [])
         return [window for window in windows if window.at_s <= now_s < window.at_s + window.duration_s]
+
+    @cached_property
+    def _by_kind(self) -> dict[type, list[Any]]:
+        return {kind: [fault for fault in self.schedule if type(fault) is kind] for kind in map(type, self.schedule)}
 
     @property
     def has_joins(self) -> bool:
