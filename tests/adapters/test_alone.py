@@ -7,7 +7,7 @@ import pytest
 
 import weft
 from weft.adapters.alone import Alone
-from weft.adapters.arrays import ArrayReplica
+from weft.adapters.array_replica import ArrayReplica
 from weft.core.names import GRADIENT, PARAMS
 
 

@@ -338,11 +338,14 @@ def test_random_numbers_are_what_they_were_when_the_share_begins_in_which_the_sc
     assert not torch.equal(torch.rand(2), expected), "once"
 
 
-def test_the_checkpoint_of_a_single_worker_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_after_a_single_worker_several_begin_with_the_epoch_in_which_it_was(tmp_path: Path) -> None:
     path = write(tmp_path, lambda rank: Desk(tmp_path, rank, 1), 1, has_shares=False)
     desk = Desk(tmp_path, resume=path)
-    with pytest.raises(ConfigError, match=r"is the checkpoint of a single worker.*\n  Go on with -n 1"):
-        desk.part.restore(desk.shares)
+    arrival = desk.part.restore(desk.shares)
+    assert arrival is not None
+    assert (arrival.loop, arrival.epoch) == (0, 1)
+    assert desk.shares.reached() == Reached(1, {}), "as if each epoch before had had one share"
+    assert desk.told[0].endswith(", with 2 workers instead of 1")
 
 
 def test_another_model_is_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from support.checkpoints.written import facts
 from torch import nn
 
-from weft.adapters.kept_parts import SAME_VERSIONS, check_fits, load_kept, packed, restoring, unpacked
+from weft.adapters.kept_parts import SAME_VERSIONS, check_fits, load_kept, other_arguments, packed, restoring, unpacked
 from weft.adapters.torch.kept_state import TorchState
 from weft.checkpoints.forms import ListForm, Plain, TableForm
 from weft.checkpoints.manifest import FORMAT, FileEntry, Manifest, WorkerPart, versions
@@ -127,3 +127,12 @@ def test_objects_that_are_not_the_same_are_refused_by_name(mine: list[str], thei
     with pytest.raises(CheckpointError, match=message):
         load_kept(objects, {name: {} for name in theirs})
     assert all(each.state is None for each in objects.values())
+
+
+def test_a_script_that_goes_on_with_other_arguments_is_told_what_they_were() -> None:
+    theirs, mine = (replace(facts(), arguments=words) for words in (["--lr", "0.1 or so"], ["--lr", "0.5"]))
+    assert other_arguments(theirs, theirs) == ""
+    assert other_arguments(theirs, mine) == (
+        "; its arguments were '--lr '0.1 or so'' then, and what is restored, learning rates too, is as it was"
+    )
+    assert other_arguments(facts(), mine).startswith("; its arguments were none then")

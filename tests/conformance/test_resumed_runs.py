@@ -6,9 +6,11 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 import torch._dynamo  # noqa: F401 - here, once: every fork would take seconds for it
+from support.pairs import in_turn
 from support.processes.commands import weft_command
 from support.processes.launches import wait_until
 from support.processes.real import fork_server_here
@@ -38,6 +40,13 @@ def note_loss(moment):
         file.write(str(model(samples).square().mean().item()))
     model.train()
 
+with open(f"lives.{worker.rank}", "a") as lives:
+    lives.write("x")
+
+def wait_for_lives(rank, num_lives):
+    while not (os.path.exists(f"lives.{rank}") and os.path.getsize(f"lives.{rank}") >= num_lives):
+        time.sleep(0.001)
+
 is_first = True
 for epoch in worker.epochs(int(os.environ.get("EPOCHS", "3"))):
     for x, numbers in worker.share(loader):
@@ -54,6 +63,8 @@ for epoch in worker.epochs(int(os.environ.get("EPOCHS", "3"))):
             while not os.path.isdir(os.environ.get("AFTER", ".")):
                 time.sleep(0.001)
             os.kill(os.getpid(), 9)
+        if "LIVES" in os.environ and worker.steps == int(os.environ["KILL"].split(":")[1]) + 2:
+            wait_for_lives(*map(int, os.environ["LIVES"].split(":")))
         time.sleep(float(os.environ.get("SLEEP", "0")))
     worker.report(lr=scheduler.get_last_lr()[0])
 note_loss("last loss")
@@ -118,8 +129,49 @@ def test_a_run_that_was_ended_again_and_again_ends_bit_equal(
     assert "there is nothing left to do" in again.err
 
 
-@pytest.mark.parametrize("num_steps", [4, 10, 14])
+ARRAYS = """
+import json, os, time
+import numpy as np
+import weft
+
+w = np.ones(5)
+worker = weft.join(arrays={"w": w}, optimizer=weft.Momentum(lr=0.05, momentum=0.9))
+for epoch in worker.epochs(3):
+    for rows in worker.share(94, batch_size=3):
+        worker.step({"w": w * rows.mean() / 50 + 0.1 * np.random.rand(5)})
+        if os.environ.get("KILL") == f"{worker.rank}:{worker.steps}":
+            while not os.path.isdir(os.environ["AFTER"]):
+                time.sleep(0.001)
+            os.kill(os.getpid(), 9)
+with open(f"end.{worker.rank}", "w") as end:
+    json.dump(w.tolist(), end)
+"""
+
+
 @pytest.mark.parametrize("strategy", ["allreduce", "local_sgd(period=2)"])
+def test_a_run_of_arrays_that_was_ended_ends_bit_equal_and_goes_on_with_others(
+    strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("train.py").write_text(ARRAYS)
+    command = ("run", "train.py", "--strategy", strategy)
+    assert weft_command(*command, "-n", 3).code == 0
+    expected = ends(3)
+    monkeypatch.setenv("KILL", "2:9")
+    monkeypatch.setenv("AFTER", f"runs/{name_of(8)}")
+    assert weft_command(*command, "-n", 3, *CHECKPOINTS).code == 1
+    monkeypatch.delenv("KILL")
+    copytree("runs", "others")
+    resumed = weft_command(*command, "-n", 3, *CHECKPOINTS)
+    assert resumed.code == 0, resumed.err
+    assert ends(3) == expected
+    others = weft_command(*command, "-n", 2, "--checkpoint", "others")
+    assert others.code == 0, others.err
+    assert "with 2 workers instead of 3" in others.err + others.out
+
+
+@pytest.mark.parametrize(
+    ("strategy", "num_steps"), in_turn(["allreduce", "local_sgd(period=2)", "allreduce"], [4, 10, 14])
+)
 def test_what_follows_the_loop_over_batches_counts_once_though_a_run_is_cut_short_and_goes_on(
     strategy: str, num_steps: int
 ) -> None:
@@ -142,9 +194,15 @@ def test_what_follows_the_loop_over_batches_counts_once_though_a_run_is_cut_shor
     assert ends(3) == expected
 
 
-@pytest.mark.parametrize("strategy", ["allreduce", "async_gossip"])
 @pytest.mark.parametrize(
-    ("num_workers", "next_strategy"), [(2, None), (5, None), (3, "gossip"), (4, "ssp(staleness=2)")]
+    ("strategy", "num_workers", "next_strategy"),
+    [
+        ("allreduce", 2, None),
+        ("allreduce", 7, None),
+        ("allreduce", 3, "gossip"),
+        ("async_gossip", 5, None),
+        ("async_gossip", 4, "ssp(staleness=2)"),
+    ],
 )
 def test_other_workers_under_another_strategy_use_each_remaining_sample_once(
     strategy: str, num_workers: int, next_strategy: str | None
@@ -165,6 +223,62 @@ def test_other_workers_under_another_strategy_use_each_remaining_sample_once(
     first_epochs = sorted(Counter(line.split()[0] for line in uses).items())[:2]
     assert first_epochs == [("0", 84), ("1", 84)], "drop_last leaves out 10 of 94"
     assert sum(uses.values()) - len(uses) < num_workers, "samples that stand in, so that all make a step"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "before", "after"),
+    [("allreduce", 1, 3), ("allreduce", 3, 1), ("ssp(staleness=2)", 3, 1), ("local_sgd(period=2)", 1, 2)],
+)
+def test_between_epochs_several_go_on_where_one_was_and_one_where_several_were(
+    strategy: str, before: int, after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command, checkpoints = ("run", "train.py", "--strategy", strategy), ("--checkpoint", "runs")
+    monkeypatch.setenv("EPOCHS", "2")
+    first = weft_command(*command, "-n", before, *checkpoints)
+    assert first.code == 0, first.err
+    last_losses = losses("last", before)
+    monkeypatch.setenv("EPOCHS", "3")
+    for rank in range(before):
+        Path(f"used.{rank}").unlink()
+    rest = weft_command(*command, "-n", after, *checkpoints)
+    assert rest.code == 0, rest.err
+    told = rest.err + rest.out
+    assert "2 of 2 epochs" in told
+    assert f", with {after} worker{'s' * (after > 1)} instead of {before}" in told
+    is_stale = strategy.startswith("ssp")  # what a worker had last is not what its servers have
+    assert losses("first", after) == pytest.approx([last_losses[0]] * after, rel=0.2 if is_stale else 1e-2)
+    lines = [line for rank in range(after) for line in Path(f"used.{rank}").read_text().splitlines()]
+    assert {line.split()[0] for line in lines} == {"2"}
+    assert len(lines) == len(set(lines)) == 90 + 3 * (after == 1), "drop_last leaves out the others"
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 1)])
+def test_within_an_epoch_one_and_several_do_not_fit_each_other(before: int, after: int) -> None:
+    checkpoints = ("--checkpoint", "runs")
+    assert weft_command("run", "train.py", "-n", before, "--steps", 4, *checkpoints).code == 0
+    rest = weft_command("run", "train.py", "-n", after, *checkpoints)
+    assert rest.code == 2
+    assert "a single worker reads its data in an order of its own" in rest.err
+
+
+def test_a_run_of_which_one_worker_was_left_goes_on_with_as_many_as_it_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    command = ("run", "train.py", "--on-loss", "shrink", "--checkpoint", "runs", "-n")
+    monkeypatch.setenv("KILL", "1:3")
+    first = weft_command(*command, 2, "--steps", 9)
+    assert first.code == 0, first.err
+    alone = weft_command(*command, 1)
+    assert alone.code == 2
+    assert "is of 2 workers within an epoch" in alone.err
+    rest = weft_command(*command, 2)
+    assert rest.code == 0, rest.err
+    assert "with 2 workers instead of 1" in rest.err + rest.out
+    lines = [line for rank in range(2) for line in Path(f"used.{rank}").read_text().splitlines()]
+    epochs = Counter(line.split()[0] for line in set(lines))
+    assert sorted(epochs) == ["0", "1", "2"]
+    assert min(epochs.values()) >= 90, "drop_last leaves out the others"
+    assert len(lines) - len(set(lines)) <= 6, "the killed worker's last step, and samples that stand in"
 
 
 def test_a_launcher_that_is_killed_leaves_checkpoints_from_which_the_run_goes_on(
@@ -201,13 +315,15 @@ def test_a_signal_lets_all_finish_their_step_and_write_a_checkpoint_that_is_not_
 
 
 def test_a_run_whose_workers_are_replaced_goes_on_from_its_checkpoint_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLEEP", "0.02")
+    monkeypatch.setenv("SLEEP", "0.05")
     checkpoints = ("--on-loss", "replace", "--checkpoint", "runs", "--checkpoint-every", "4steps")
     monkeypatch.setenv("KILL", "1:6")
+    monkeypatch.setenv("LIVES", "1:2")
     first = weft_command("run", "train.py", "-n", 3, *checkpoints, "--steps", 15)
     assert first.code == 0, first.err
     assert "replaced after" in first.err + first.out
-    monkeypatch.setenv("KILL", "2:25")
+    monkeypatch.setenv("KILL", "2:22")
+    monkeypatch.setenv("LIVES", "2:3")
     rest = weft_command("run", "train.py", "-n", 3, *checkpoints)
     assert rest.code == 0, rest.err
     assert "replaced after" in rest.err + rest.out

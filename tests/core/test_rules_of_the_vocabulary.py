@@ -13,7 +13,7 @@ import pytest
 from support.peers.puppets import Answer, Puppet, Puppets
 
 import weft
-from weft.adapters.arrays import ArrayReplica
+from weft.adapters.array_replica import ArrayReplica
 from weft.config.registry import COLLECTIVES, STRATEGIES, lowered
 from weft.core.actions import MEAN, Action, Apply, Combine, Compute, Reduce, Send, SetTimer, copy, rescale
 from weft.core.events import Event, GradientReady, Received, Reduced, Started, StepFinished, TimerFired

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from weft.adapters.alone import Alone
-from weft.adapters.arrays import ArrayReplica
+from weft.adapters.array_replica import ArrayReplica
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError
 from weft.core.names import GRADIENT, Bucket

@@ -123,3 +123,18 @@ def test_the_farther_of_two_has_in_each_share_the_larger_number_of_rounds(one: R
         return [inf if number is None else number for number in known]
 
     assert rounds(one.farther(other)) == [max(pair) for pair in zip(rounds(one), rounds(other), strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("reached", "is_before"),
+    [
+        (Reached(5, {}), True),
+        (Reached(4, {3: 2}), True),
+        (Reached(6, {5: 0}), True),
+        (Reached(6, {5: 1}), False),
+        (Reached(6, {}), False),
+        (Reached(7, {6: 0}), False),
+    ],
+)
+def test_a_worker_is_before_an_epoch_if_it_has_committed_nothing_of_it(reached: Reached, is_before: bool) -> None:
+    assert reached.is_before(5) == is_before

@@ -62,18 +62,29 @@ def test_a_checkpoint_of_another_kind_of_run_is_refused(change: dict[str, object
 @pytest.mark.parametrize(
     ("theirs", "mine", "words"),
     [
-        (3, 1, "of 3 workers, and this run is of one worker: {}  Use -n 2 or more, or give another folder."),
-        (1, 3, "of one worker, and this run is of 3 workers: {}  Use -n 1, or give another folder."),
+        (3, 1, "of 3 workers {}, and this run is of one worker: {}  Use -n 2 or more {}"),
+        (1, 3, "of one worker {}, and this run is of 3 workers: {}  Use -n 1 {}"),
     ],
 )
-def test_one_worker_and_several_do_not_fit_each_other_and_which_do_is_said(
+def test_one_worker_and_several_fit_each_other_between_epochs_only_and_what_to_do_is_said(
     theirs: int, mine: int, words: str, tmp_path: Path
 ) -> None:
     write_checkpoint(tmp_path, 3, num_workers=theirs)
     with pytest.raises(ConfigError) as caught:
         plan_checkpoints(tmp_path, facts(mine))
+    where = "within an epoch (step 3, 1 of 3 epochs and 2 batches)"
     why = "a single worker reads its data in an order of its own.\n"
-    assert str(caught.value) == f"the checkpoints in '{tmp_path}' are {words.format(why)}"
+    what = "up to the end of an epoch (--checkpoint-every 1epoch), or give another folder."
+    assert str(caught.value) == f"the newest checkpoint in '{tmp_path}' is {words.format(where, why, what)}"
+    write_checkpoint(tmp_path, 2, num_workers=theirs, num_batches=0)
+    with pytest.raises(
+        ConfigError, match=r"with a copy of 'step-000000002' in it, which was taken between two epochs\.$"
+    ):
+        plan_checkpoints(tmp_path, facts(mine))
+    newer = write_checkpoint(tmp_path, 4, num_workers=theirs, num_batches=0)
+    planned = plan_checkpoints(tmp_path, facts(mine))
+    planned.close()
+    assert planned.plan.resume == str(newer)
 
 
 def test_a_script_is_known_again_by_its_text(tmp_path: Path) -> None:

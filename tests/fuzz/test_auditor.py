@@ -30,7 +30,7 @@ def test_a_clean_strategy_is_found_clean(name: str) -> None:
 @pytest.mark.parametrize("name", CODED)
 def test_a_clean_strategy_with_a_codec_is_found_clean(name: str) -> None:
     drawn = [scenario for scenario in (draw(seed, (name,)) for seed in range(40)) if scenario.compress is not None]
-    assert [audit(run(scenario)) for scenario in drawn[:3]] == [[]] * 3
+    assert [audit(run(scenario)) for scenario in drawn[:2]] == [[]] * 2
 
 
 def test_what_is_coded_is_audited_by_what_its_codec_can_keep() -> None:

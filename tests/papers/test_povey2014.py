@@ -8,7 +8,7 @@ import pytest
 from support.simulated.problems import SIZES, LeastSquares, relative
 from support.simulated.weather import storm
 
-from weft.adapters.arrays import ArrayReplica
+from weft.adapters.array_replica import ArrayReplica
 from weft.core.rules import SGD, Momentum, Rule
 from weft.sim.program import BackwardDone, Request, StepDone
 from weft.strategies import AllReduce, LocalSGD

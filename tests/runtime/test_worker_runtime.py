@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.processes.records import job_with
 
-from weft.adapters.arrays import ArrayReplica
+from weft.adapters.array_replica import ArrayReplica
 from weft.config.registry import strategy as strategy_of
 from weft.core.errors import Deadlock
 from weft.core.events import GradientReady, StepFinished

@@ -9,7 +9,7 @@ import pytest
 from support.simulated.problems import nothing
 from support.simulated.reducers import ReduceOnce
 
-from weft.adapters.arrays import ArrayReplica
+from weft.adapters.array_replica import ArrayReplica
 from weft.core.actions import MAX, MEAN, SUM, Reduce
 from weft.core.errors import IllegalAction
 from weft.core.events import Reduced

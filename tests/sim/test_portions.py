@@ -8,7 +8,7 @@ import pytest
 from support.peers.puppets import Answer, Puppet, Puppets
 
 import weft
-from weft.adapters.arrays import ArrayReplica
+from weft.adapters.array_replica import ArrayReplica
 from weft.core.actions import Action, Compute, SetTimer
 from weft.core.events import EpochFinished, Event, GradientReady, PortionAsked, Started, StepFinished, TimerFired
 from weft.sim.program import BackwardDone, PortionWanted, Request

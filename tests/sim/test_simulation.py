@@ -10,7 +10,7 @@ import pytest
 from support.peers.puppets import Answer, Puppet, Puppets
 
 import weft
-from weft.adapters.arrays import ArrayReplica
+from weft.adapters.array_replica import ArrayReplica
 from weft.core.actions import MEAN, Action, Apply, Compute, Note, Reduce, Send, SetTimer, Stop, copy
 from weft.core.events import (
     DATA_BYTES_MAX,

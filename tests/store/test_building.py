@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.adapters.arrays import ArrayReplica
+from weft.adapters.array_replica import ArrayReplica
 from weft.codecs import TopK
 from weft.config.compression import Compression, compressed
 from weft.core.errors import ConfigError, IllegalAction

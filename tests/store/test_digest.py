@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from weft.adapters.arrays import ArrayReplica
+from weft.adapters.array_replica import ArrayReplica
 from weft.adapters.torch.device_replica import DeviceReplica
 from weft.adapters.torch.replica import TorchReplica
 from weft.core.rules import SGD

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from weft.adapters.arrays import ArrayReplica
+from weft.adapters.array_replica import ArrayReplica
 from weft.core.names import GRADIENT, Bucket
 from weft.core.rules import SGD
 from weft.store.finite import PIECE, bad_tensor, is_finite, tensor_at

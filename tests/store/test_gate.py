@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from weft.adapters.arrays import ArrayReplica
+from weft.adapters.array_replica import ArrayReplica
 from weft.adapters.torch.replica import TorchReplica
 from weft.core.errors import NotFinite
 from weft.core.names import GRADIENT, PARAMS

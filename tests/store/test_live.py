@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft.adapters.arrays import ArrayReplica
+from weft.adapters.array_replica import ArrayReplica
 from weft.core.actions import Combine, add, copy
 from weft.core.names import PARAMS, Buffer
 from weft.core.rules import SGD

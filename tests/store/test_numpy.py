@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from weft.adapters.arrays import ArrayReplica
+from weft.adapters.array_replica import ArrayReplica
 from weft.core.actions import MAX, MEAN, SUM, Apply, Combine, add, copy, rescale
 from weft.core.errors import IllegalAction
 from weft.core.names import Buffer, Part

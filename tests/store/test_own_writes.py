@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from weft.adapters.arrays import ArrayReplica
+from weft.adapters.array_replica import ArrayReplica
 from weft.core.errors import ConfigError
 from weft.core.names import PARAMS
 from weft.core.rules import SGD

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from weft.adapters.arrays import ArrayReplica
+from weft.adapters.array_replica import ArrayReplica
 from weft.core.names import Bucket, Buffer, Result, Roles
 from weft.core.rules import SGD
 from weft.core.world import World

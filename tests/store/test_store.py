@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from weft.adapters.arrays import ArrayReplica
+from weft.adapters.array_replica import ArrayReplica
 from weft.codecs import FP16, QSGD, OneBit, RandomK, TopK
 from weft.core.actions import Combine, Encode, add, copy, rescale
 from weft.core.errors import IllegalAction

@@ -13,18 +13,27 @@ from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weft.adapters.kept_parts import Framework, check_fits, load_kept, packed, restoring, unpacked
+from weft.adapters.kept_parts import (
+    Framework,
+    check_fits,
+    load_kept,
+    other_arguments,
+    packed,
+    restoring,
+    unpacked,
+    with_servers,
+)
 from weft.adapters.kept_slots import KeptSlots
 from weft.adapters.newcomers import NESTED
-from weft.checkpoints.manifest import Manifest, read_manifest
+from weft.checkpoints.manifest import Manifest, RunFacts, WorkerPart, read_manifest
 from weft.checkpoints.tensor_file import read_tensors
 from weft.checkpoints.writing import Position
-from weft.core.errors import CheckpointError, ConfigError, IllegalCall
+from weft.core.errors import CheckpointError, IllegalCall
 from weft.core.names import Result
 from weft.core.script_state import BEFORE_TRAINING
 from weft.core.seat import ScriptArrival
 from weft.data.dealt_again import DealtAgain
-from weft.data.resumed_shares import StoredShares, resumed_shares, to_store
+from weft.data.resumed_shares import StoredShares, first_shares, resumed_shares, to_store
 
 if TYPE_CHECKING:
     from weft.adapters.worker import Worker
@@ -154,41 +163,39 @@ class CheckpointPart:
                 "the script trained before worker.epochs, so that its checkpoint cannot be restored.\n"
                 "  Train in the loop over worker.epochs."
             )
-        first = self._state(path, manifest, 0)
         is_same = len(manifest.workers) == worker.num_workers
-        mine = self._state(path, manifest, worker.rank) if is_same else first
-        has_own = "own" in mine and is_same and manifest.facts.strategy == self._writing.plan.facts.strategy
-        optimizers = self._with_servers(path, manifest, mine if "optimizers" in mine else first)
-        self._framework.load(mine["own"] if has_own else first["model"], optimizers)
+        is_same_way = manifest.facts.strategy == self._writing.plan.facts.strategy
+        first = mine = self._state(path, manifest.workers[0])
+        slots, of_servers = [], []
+        for place, part in enumerate(manifest.workers):  # one after another: all models at once may not fit
+            state = self._state(path, part) if place else first
+            mine = state if is_same and place == worker.rank else mine
+            slots.append(state.get("slots"))
+            of_servers += state.get("of_servers", ())  # a single worker has none of both
+        optimizers = with_servers(mine.get("optimizers", first["optimizers"]), of_servers)
+        self._framework.load(mine["own"] if "own" in mine and is_same and is_same_way else first["model"], optimizers)
         load_kept(self._kept, mine["kept"])
         steps = int(mine["steps"]) if is_same else manifest.step
         worker.go_on_from(steps, manifest.workers[worker.rank if is_same else 0].num_samples)
         self._random = mine["random"] if is_same else None
-        stored = [StoredShares(*_shares_of(path, part)) for part in manifest.workers]
+        stored = _shares_of(manifest)
         self._share = stored[worker.rank].reached.begun - 1 if is_same else 0
-        mine_now = resumed_shares(stored, worker.rank, worker.num_workers)
-        shares.take_over(mine_now)
-        self.last = worker.steps, mine_now.epoch
-        if manifest.facts.strategy == self._writing.plan.facts.strategy:
-            parts = [self._state(path, manifest, place)["slots"] for place in range(len(manifest.workers))]
-            seat.kept_by = KeptSlots(parts, worker.rank, worker.num_workers).of
+        resumed = (
+            resumed_shares(stored, worker.rank, worker.num_workers)
+            if stored
+            else first_shares(manifest.epoch, worker.rank, worker.num_workers)
+        )
+        shares.take_over(resumed)
+        self.last = worker.steps, resumed.epoch
+        if stored and is_same_way:
+            seat.kept_by = KeptSlots(slots, worker.rank, worker.num_workers).of
         if worker.rank == 0:
-            self._writing.tell(_told(manifest, worker.num_workers, self._writing.plan.facts.strategy))
-        return ScriptArrival(mine_now.loop, mine_now.epoch)
+            self._writing.tell(_told(manifest, worker.num_workers, self._writing.plan.facts))
+        return ScriptArrival(resumed.loop, resumed.epoch)
 
-    def _state(self, path: Path, manifest: Manifest, place: int) -> Any:
-        part = manifest.workers[place]
+    def _state(self, path: Path, part: WorkerPart) -> Any:
         tensors = read_tensors(path / part.file.name, part.file.size, part.file.tensors)
         return unpacked(part, tensors, self._framework)
-
-    def _with_servers(self, path: Path, manifest: Manifest, state: Any) -> list[Any]:
-        """The optimizers of a worker, with what those of servers have of their parameters: new servers copy it."""
-        optimizers: list[Any] = state["optimizers"]
-        for place in range(len(manifest.workers)):
-            for server in self._state(path, manifest, place)["of_servers"]:
-                for mine, theirs in zip(optimizers, server, strict=True):
-                    mine["state"]["state"].update(theirs["state"]["state"])
-        return optimizers
 
     def begin_share(self, share: int) -> None:
         """The script begins a share: if it was in this one, its random numbers are what they were from here on, also if
@@ -198,20 +205,17 @@ class CheckpointPart:
             self._random = None
 
 
-def _shares_of(path: Path, part: Any) -> tuple[Any, Any]:
-    if part.shares is None or part.reached is None:
-        raise ConfigError(
-            f"'{path}' is the checkpoint of a single worker, which reads its data in an order of its own.\n"
-            "  Go on with -n 1, or give another folder."
-        )
-    return part.shares, part.reached
+def _shares_of(manifest: Manifest) -> list[StoredShares]:
+    """The shares of all workers of a checkpoint; empty: it is of a single worker, between two epochs."""
+    parts = manifest.workers
+    return [StoredShares(part.shares, part.reached) for part in parts if part.shares and part.reached]
 
 
-def _told(manifest: Manifest, num_workers: int, strategy: str) -> str:
+def _told(manifest: Manifest, num_workers: int, facts: RunFacts) -> str:
     """What is told of a run that goes on, and of what could not be carried over."""
     text = f"goes on from the checkpoint of {manifest.place}"
     if len(manifest.workers) != num_workers:
         text += f", with {num_workers} workers instead of {len(manifest.workers)}"
-    if manifest.facts.strategy != strategy:
-        text += f", as {strategy} instead of {manifest.facts.strategy}"
-    return text
+    if manifest.facts.strategy != facts.strategy:
+        text += f", as {facts.strategy} instead of {manifest.facts.strategy}"
+    return text + other_arguments(manifest.facts, facts)

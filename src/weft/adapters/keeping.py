@@ -17,7 +17,16 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from weft.adapters.first_item import digest_of_item
-from weft.adapters.kept_parts import Framework, check_fits, load_kept, packed, restoring, unpacked
+from weft.adapters.kept_parts import (
+    Framework,
+    check_fits,
+    load_kept,
+    other_arguments,
+    packed,
+    restoring,
+    unpacked,
+    with_servers,
+)
 from weft.checkpoints.taking import Checkpoints
 from weft.checkpoints.writing import Position
 from weft.core.errors import CheckpointError, ConfigError, IllegalCall
@@ -85,14 +94,19 @@ class Keeping:
                 "the script reported or saved before worker.epochs, so that its checkpoint cannot be restored.\n"
                 "  Report and save in the loop over worker.epochs, or after it."
             )
-        mine = unpacked(part, tensors, self._framework)
+        first = unpacked(part, tensors[0], self._framework)
+        of_servers = []
+        for each, theirs in zip(manifest.workers, tensors, strict=True):
+            of_servers += unpacked(each, theirs, self._framework).get("of_servers", ())
         with restoring():
-            self._framework.load(mine["model"], mine["optimizers"])
-            load_kept(self._kept, mine["kept"])
-            self._stored, self._num_skipped, self._generators = mine, part.num_batches, mine["generators"]
+            self._framework.load(first["model"], with_servers(first["optimizers"], of_servers))
+            load_kept(self._kept, first["kept"])
+            if manifest.is_alone:  # several have read their data otherwise, and are between two epochs
+                self._stored, self._num_skipped, self._generators = first, part.num_batches, first["generators"]
         worker.go_on_from(manifest.step, part.num_samples)
-        if seat.rank == 0:
-            self._checkpoints.tell(f"goes on from the checkpoint of {manifest.place}")
+        before = "" if manifest.is_alone else f", with 1 worker instead of {len(manifest.workers)}"
+        before += other_arguments(manifest.facts, self._checkpoints.plan.facts)
+        self._checkpoints.tell(f"goes on from the checkpoint of {manifest.place}{before}")
         return part.epoch
 
     def begin_epoch(self) -> None:

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from shlex import join
 from typing import Any, Protocol
 
 from weft.checkpoints.forms import Form, NotPlain, Packing, unpack
-from weft.checkpoints.manifest import Manifest, WorkerPart, versions
+from weft.checkpoints.manifest import Manifest, RunFacts, WorkerPart, versions
 from weft.checkpoints.tensor_file import TensorBytes
 from weft.core.errors import CheckpointError, ConfigError
 
@@ -76,6 +77,14 @@ def unpacked(part: WorkerPart, tensors: Mapping[str, TensorBytes], framework: Fr
         raise CheckpointError(f"the checkpoint refers to what it has not: {error}.\n  Use an older one.") from error
 
 
+def with_servers(optimizers: list[Any], of_servers: Iterable[list[Any]]) -> list[Any]:
+    """The optimizers of a worker, with what those of servers have of their parameters: new servers copy it."""
+    for server in of_servers:
+        for mine, theirs in zip(optimizers, server, strict=True):
+            mine["state"]["state"].update(theirs["state"]["state"])
+    return optimizers
+
+
 @contextmanager
 def restoring() -> Iterator[None]:
     """Within it, a checkpoint that has not what every checkpoint has is a CheckpointError."""
@@ -102,6 +111,14 @@ def check_fits(manifest: Manifest, framework: Framework) -> None:
                 f"the checkpoint was made with {name} {manifest.versions.get(name)}, but this is {now.get(name)}.\n"
                 "  Install that version, or use another folder."
             )
+
+
+def other_arguments(theirs: RunFacts, mine: RunFacts) -> str:
+    """What is told of a script that goes on with other arguments than it had: what is restored does not follow them."""
+    if theirs.arguments == mine.arguments:
+        return ""
+    before = f"'{join(theirs.arguments)}'" if theirs.arguments else "none"
+    return f"; its arguments were {before} then, and what is restored, learning rates too, is as it was"
 
 
 def load_kept(objects: Mapping[str, Any], kept: Mapping[str, Any]) -> None:

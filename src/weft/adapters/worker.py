@@ -81,6 +81,16 @@ class Worker:
         are laid out."""
         return bool(self._num_gradients) or self._seat.script.at not in BEFORE_TRAINING
 
+    def _keep_by(self, checkpoints: Any, framework: Any) -> None:
+        """Take checkpoints: as a worker that is alone, or this worker's part of those of the run."""
+        from weft.adapters.checkpoint_part import CheckpointPart
+        from weft.adapters.keeping import Keeping
+
+        if self._place is None:
+            self._keeping = Keeping(self, checkpoints, framework)
+        else:
+            self._place.part = CheckpointPart(self, checkpoints, framework)
+
     def epochs(self, num_epochs: int) -> Iterator[int]:
         """0, 1, ... num_epochs - 1; fewer when the run was told to stop earlier."""
         self._num_epochs = num_epochs

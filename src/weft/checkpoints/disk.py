@@ -1,18 +1,13 @@
 """The file-system calls that write a checkpoint, one method each, so that a test can stop the machine before any."""
 
-import errno
 import os
 import shutil
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 
-from weft.model_files import DISK_TROUBLE
-
 WRITE_BYTES_MAX = 16 << 20
 """Bytes of one call of write: a longer one could be cut short by the kernel."""
-FULL = frozenset({*DISK_TROUBLE, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR})
-"""What a disk may have against a checkpoint while a run goes on: full, gone, or made read-only."""
 
 
 class Disk:

@@ -15,6 +15,7 @@ from weft.core.errors import CheckpointError, ConfigError
 
 COMPLETE = re.compile(r"step-([0-9]{9,})")
 PARTIAL = re.compile(r"\.step-([0-9]{9,})\.part")
+ASIDE = re.compile(r"\.step-([0-9]{9,})\.old")
 LOCK = ".lock"
 NUM_KEPT = 3
 READ_BYTES = 4 << 20
@@ -35,6 +36,22 @@ def name_of(step: int) -> str:
 def partial_of(step: int) -> str:
     """The temporary name of a checkpoint that is being written."""
     return f".{name_of(step)}.part"
+
+
+def aside_of(step: int) -> str:
+    """The name of a checkpoint while another of the same step takes its place."""
+    return f".{name_of(step)}.old"
+
+
+def put_back(folder: Path, disk: Disk | None = None) -> None:
+    """Undo what a crash left half done when a checkpoint was to take the place of another of the same step."""
+    for name in sorted(os.listdir(folder)):
+        if match := ASIDE.fullmatch(name):
+            path = folder / name_of(int(match[1]))
+            if path.exists():
+                (disk or Disk()).remove(folder / name)
+            else:
+                (disk or Disk()).rename(folder / name, path)
 
 
 def steps_in(folder: Path) -> list[int]:

@@ -47,6 +47,13 @@ class WorkerPart(Struct, frozen=True, forbid_unknown_fields=True):
     reached: Reached | None = None
     """How far its script was in them."""
 
+    @property
+    def is_before_epoch(self) -> bool:
+        """Whether it had no batch of its epoch yet, in its first loop over epochs."""
+        if self.shares is None:
+            return not self.num_batches
+        return not self.shares.loop and (self.reached or NOWHERE).is_before(self.shares.first)
+
 
 class RunFacts(Struct, frozen=True, forbid_unknown_fields=True):
     """What a run that goes on must have in common with the one that wrote a checkpoint."""
@@ -80,6 +87,17 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def epoch(self) -> int:
         return self.workers[0].epoch
+
+    @property
+    def is_alone(self) -> bool:
+        """It is of a single worker, which read its data in an order of its own; not of the last one of several."""
+        return self.workers[0].shares is None
+
+    @property
+    def is_between_epochs(self) -> bool:
+        """All workers were at the beginning of the same epoch of the script's first loop over epochs: whoever goes on
+        may read its data in any order."""
+        return all(part.epoch == self.epoch and part.is_before_epoch for part in self.workers)
 
     @property
     def num_bytes(self) -> int:
@@ -136,7 +154,7 @@ def read_manifest(folder: Path) -> Manifest:
 def _check(path: Path, manifest: Manifest) -> None:
     if not manifest.workers:
         raise not_readable(path, "it is of no workers")
-    expected = [file_name(rank) for rank in range(manifest.facts.num_workers)]
+    expected = [file_name(rank) for rank in range(len(manifest.workers))]
     if [part.file.name for part in manifest.workers] != expected:
         raise not_readable(path, "its files are not one for each worker")
     for rank, part in enumerate(manifest.workers):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from weft.checkpoints.disk import FULL, Disk
+from weft.checkpoints.disk import Disk
 from weft.checkpoints.folder import name_of
 from weft.checkpoints.forms import Form
 from weft.checkpoints.interval import EVERY, CheckpointInterval
@@ -45,15 +45,15 @@ class Checkpoints:
         self.on_end: Callable[[bool], None] = lambda was_stopped: None
         """Called when the script has ended in order; with True if it was told to leave early."""
 
-    def stored(self) -> tuple[Manifest, Mapping[str, TensorBytes]] | None:
-        """The checkpoint to go on from: its manifest, and its tensors."""
+    def stored(self) -> tuple[Manifest, list[Mapping[str, TensorBytes]]] | None:
+        """The checkpoint to go on from: its manifest, and the tensors of each of its parts."""
         if self.plan.resume is None:
             return None
         path = Path(self.plan.resume)
         manifest = read_manifest(path)
-        file = manifest.workers[0].file
+        files = [part.file for part in manifest.workers]
         self.last_step = manifest.step
-        return manifest, read_tensors(path / file.name, file.size, file.tensors)
+        return manifest, [read_tensors(path / file.name, file.size, file.tensors) for file in files]
 
     def is_due(self, step: int, num_epochs: int | None) -> bool:
         """Whether to take one now; `num_epochs` is how many epochs have ended, None within one."""
@@ -75,15 +75,13 @@ class Checkpoints:
         num_epochs: int | None,
         layout: list[str],
     ) -> None:
-        """Write a checkpoint. A full disk is told of."""
+        """Write a checkpoint. If the disk does not take it, that is told."""
         self.last_step, self._last_s = step, time.monotonic()
         manifest = Manifest(FORMAT, step, num_epochs, self.plan.facts, versions(), layout, [])
         try:
             part = write_part(self._folder, step, 0, position, state, tensors, self._disk)
             complete(self._folder, manifest, [part], self._disk)
         except OSError as error:
-            if error.errno not in FULL:
-                raise
             abandon(self._folder, step, self._disk)
             self.tell(not_written(self._folder, step, error.strerror or str(error)))
 
@@ -108,10 +106,11 @@ class Checkpoints:
                 self.tell(f"'{path}' could not be marked as finished: {error.strerror}")
 
 
-def not_written(folder: Path, step: int, why: str) -> str:
+def not_written(folder: Path, step: int, why: str, *, is_last: bool = False) -> str:
     """What is told of a checkpoint that could not be written."""
+    goes_on = "" if is_last else "Training goes on; "
     return (
-        f"THE CHECKPOINT OF STEP {step} IS NOT WRITTEN to '{folder}': {why}. Training goes on; "
+        f"THE CHECKPOINT OF STEP {step} IS NOT WRITTEN to '{folder}': {why}. {goes_on}"
         "the checkpoints before it are as they were"
     )
 

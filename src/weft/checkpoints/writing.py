@@ -6,7 +6,7 @@
 | 2     | write and fsync each worker's file         | a temporary folder, which the next run removes             |
 | 3     | write and fsync the manifest               | the same                                                   |
 | 4     | fsync the temporary folder                 | the same                                                   |
-| 5     | rename it                                  | the same                                                   |
+| 5     | rename it, and one of the same step aside  | the same; one that is aside is put back by the next run    |
 | 6     | fsync the folder of all checkpoints        | the temporary one or the new one, either whole             |
 | 7     | remove those that are too old              | some more than are needed                                  |
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from weft.checkpoints.disk import Disk
-from weft.checkpoints.folder import name_of, partial_of, prune
+from weft.checkpoints.folder import aside_of, name_of, partial_of, prune
 from weft.checkpoints.forms import Form
 from weft.checkpoints.manifest import (
     MANIFEST,
@@ -80,10 +80,13 @@ def complete(folder: Path, manifest: Manifest, parts: Sequence[WorkerPart], disk
         raise OSError(EFBIG, f"its manifest would have {len(text)} bytes, of at most {MANIFEST_BYTES_MAX}")
     disk.write_file(partial / MANIFEST, [memoryview(text)])
     disk.sync_folder(partial)
-    if path.exists():  # a damaged one, which was passed over when this run began
-        disk.remove(path)
+    aside = folder / aside_of(manifest.step)
+    disk.remove(aside)
+    if path.exists():  # one that was passed over as damaged, or in which others were less far
+        disk.rename(path, aside)
     disk.rename(partial, path)
     disk.sync_folder(folder)
+    disk.remove(aside)
     prune(folder, manifest.step, disk)
     return path
 

@@ -28,6 +28,12 @@ def to_store(shares: HandedShares) -> HandedShares:
     return replace(shares, rounds={share: each for share, each in shares.rounds.items() if share >= shares.first})
 
 
+def first_shares(epoch: int, worker: int, num_workers: int) -> HandedShares:
+    """The shares with which `worker` goes on at the beginning of an epoch, after epochs of a single worker, which has
+    read its data in an order of its own. Their numbers are as if each epoch had had one."""
+    return HandedShares(0, epoch, epoch, list(range(num_workers)), [], {}, {}, 0, worker)
+
+
 def resumed_shares(stored: Sequence[StoredShares], worker: int, num_workers: int) -> HandedShares:
     """The shares with which `worker` of `num_workers` goes on; `stored` are those of all members of the checkpoint."""
     workers = [each.shares.worker for each in stored]

@@ -84,6 +84,10 @@ class Reached(Struct, frozen=True):
         """Another share was begun within one that goes on: who begins that one anew would not come to the same."""
         return bool(self.rounds) and min(self.rounds) < self.begun - 1
 
+    def is_before(self, first: int) -> bool:
+        """Whether it has committed nothing of the epoch that begins with share `first`."""
+        return self.begun <= first or (self.begun == first + 1 and self.rounds == {first: 0})
+
     def may_take(self, share: int) -> bool:
         """Whether it can still take samples of a share."""
         return self.committed(share) is not None

@@ -1,15 +1,16 @@
 """Decides, before anything starts, where a run writes its checkpoints and from which one it goes on."""
 
 import os
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from weft.checkpoints.folder import find_newest, lock, prepare, remove_partials
+from weft.checkpoints.folder import find_newest, lock, name_of, prepare, put_back, remove_partials, steps_in
 from weft.checkpoints.interval import EVERY, CheckpointInterval
-from weft.checkpoints.manifest import Manifest, RunFacts
+from weft.checkpoints.manifest import Manifest, RunFacts, read_manifest
 from weft.checkpoints.taking import CheckpointPlan
-from weft.core.errors import ConfigError
+from weft.core.errors import CheckpointError, ConfigError
 
 MUST_AGREE = {
     "seed": "with --seed {}",
@@ -40,9 +41,10 @@ def plan_checkpoints(folder: Path, facts: RunFacts, every: CheckpointInterval | 
     prepare(folder)
     descriptor = lock(folder)
     try:
+        put_back(folder)
         found = find_newest(folder)
         if found.manifest is not None:
-            _check(folder, found.manifest.facts, facts)
+            _check(folder, found.manifest, facts)
     except BaseException:
         os.close(descriptor)
         raise
@@ -64,15 +66,17 @@ def nothing_left(folder: str, manifest: Manifest) -> str:
     )
 
 
-def _check(folder: Path, theirs: RunFacts, mine: RunFacts) -> None:
-    """Refuse what cannot be carried over. The number of workers and their strategy may change; not between one worker,
-    which reads its data in an order of its own, and several."""
-    if (theirs.num_workers == 1) != (mine.num_workers == 1):
-        enough = "1" if theirs.num_workers == 1 else "2 or more"
+def _check(folder: Path, manifest: Manifest, mine: RunFacts) -> None:
+    """Refuse what cannot be carried over. The number of workers and their strategy may change; between one worker,
+    which reads its data in an order of its own, and several only where an epoch begins."""
+    theirs = manifest.facts
+    if manifest.is_alone != (mine.num_workers == 1) and not manifest.is_between_epochs:
+        enough = "1" if manifest.is_alone else "2 or more"
         raise ConfigError(
-            f"the checkpoints in '{folder}' are of {_workers(theirs)}, and this run is of {_workers(mine)}: a single "
-            "worker reads its data in an order of its own.\n"
-            f"  Use -n {enough}, or give another folder."
+            f"the newest checkpoint in '{folder}' is of {_workers(theirs)} within an epoch ({manifest.place}), and "
+            f"this run is of {_workers(mine)}: a single worker reads its data in an order of its own.\n"
+            f"  Use -n {enough} up to the end of an epoch (--checkpoint-every 1epoch), or give another folder"
+            f"{_copy_of_one(folder)}."
         )
     for name, words in MUST_AGREE.items():
         before, now = getattr(theirs, name), getattr(mine, name)
@@ -81,6 +85,15 @@ def _check(folder: Path, theirs: RunFacts, mine: RunFacts) -> None:
                 f"the checkpoints in '{folder}' are of a run {words.format(before)}, but this one is "
                 f"{words.format(now)}.\n  Run it as it was, or give another folder."
             )
+
+
+def _copy_of_one(folder: Path) -> str:
+    """How to go on from an older checkpoint of this folder that was taken between two epochs, if there is one."""
+    for step in steps_in(folder):
+        with suppress(CheckpointError):
+            if read_manifest(folder / name_of(step)).is_between_epochs:
+                return f", with a copy of '{name_of(step)}' in it, which was taken between two epochs"
+    return ""
 
 
 def _workers(facts: RunFacts) -> str:

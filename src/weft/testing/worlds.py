@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.adapters.arrays import ArrayReplica
+from weft.adapters.array_replica import ArrayReplica
 from weft.core.names import PARAMS, Bucket
 from weft.core.peer import Peer
 from weft.core.recorder import Recording

@@ -3,123 +3,16 @@
 from pathlib import Path
 
 import msgspec
-import numpy as np
 import pytest
-from support.checkpoints.disks import FullDisk, QuickDisk
-from support.checkpoints.written import facts, write_checkpoint
+from support.checkpoints.disks import FullDisk
+from support.checkpoints.supervised import BY_SECONDS, PHASES, Run
+from support.checkpoints.written import write_checkpoint
 
-from weft.checkpoints.disk import Disk
 from weft.checkpoints.folder import check, find_newest, partials_in, steps_in
-from weft.checkpoints.forms import Packing
-from weft.checkpoints.interval import CheckpointInterval
-from weft.checkpoints.manifest import FORMAT, Manifest, read_manifest, versions
-from weft.checkpoints.taking import CheckpointPlan
-from weft.checkpoints.writing import Position, write_part
+from weft.checkpoints.manifest import read_manifest
 from weft.engines.real import timeouts
-from weft.engines.real.rest import RunRest
-from weft.engines.real.run_checkpoints import RunCheckpoints
-from weft.engines.real.views import Views
-from weft.runtime.checkpoint_messages import CheckpointDue, PartCopied, PartLost, PartWritten, TakePart
-from weft.runtime.messages import Message
-from weft.runtime.view_messages import GoOn, LookAsked, LookTold, RestAsked, RestAt, Resting, RestTold
-
-Said = list[tuple[int, Message]]
-BY_STEPS = CheckpointInterval(steps=10)
-BY_SECONDS = CheckpointInterval(seconds=60.0)
-PHASES = ["asking", "stopping", "looking", "copying", "writing"]
-
-
-class Run:
-    """A run of two workers or more, of which the test is the workers; the clock is the test's."""
-
-    def __init__(
-        self,
-        folder: Path,
-        every: CheckpointInterval = BY_STEPS,
-        num_workers: int = 2,
-        disk: Disk | None = None,
-        resume: Path | None = None,
-        steps_max: int | None = None,
-    ) -> None:
-        self.folder, self.disk = folder, disk or QuickDisk()
-        self.words: list[str] = []
-        self._sent: Said = []
-        self.views = Views(num_workers, lambda *said: self._sent.append(said))
-        for rank in range(num_workers):
-            self.views.lay_out(rank)
-        self.rest = RunRest(self.views, lambda *said: self._sent.append(said))
-        whole = CheckpointPlan(str(folder), facts(steps_max=steps_max), every, None if resume is None else str(resume))
-        send = lambda *said: self._sent.append(said)  # noqa: E731
-        self.checkpoints = RunCheckpoints(whole, self.views, self.rest, send, self.words.append, self.disk)
-        self.number = 0
-        """The number of the rest that was last asked for."""
-        self.look = 0
-        self.orders: dict[int, TakePart] = {}
-        """What each worker was last ordered to copy."""
-
-    def said(self) -> Said:
-        sent, self._sent = self._sent, []
-        for rank, message in sent:
-            if isinstance(message, RestAsked):
-                self.number = message.rest
-            elif isinstance(message, LookAsked):
-                self.look = message.number
-            elif isinstance(message, TakePart):
-                self.orders[rank] = message
-        return sent
-
-    def turn(self, now_s: float = 0.0, *, is_ending: bool = False) -> Said:
-        self.checkpoints.turn(now_s, is_ending=is_ending)
-        return self.said()
-
-    def hear(self, rank: int, message: CheckpointDue | PartCopied | PartWritten | PartLost) -> Said:
-        self.checkpoints.hear(rank, message)
-        return self.said()
-
-    def come_to(self, phase: str, step: int = 10) -> "Run":
-        """A checkpoint is due, and is taken as far as `phase`."""
-        members = list(self.views.members)
-        self.turn()
-        for rank in members:
-            self.hear(rank, CheckpointDue(True))
-        assert self.turn() == [(rank, RestAsked(self.number, True)) for rank in members]
-        for rank in members if phase != "asking" else ():
-            self.rest.hear(rank, RestTold(self.number, step, 1, True), 0.0)
-        for rank in members if phase not in PHASES[:2] else ():
-            self.rest.hear(rank, Resting(self.number, step), 0.0)
-        for _ in range(2) if phase not in PHASES[:3] else ():
-            self.said()
-            for rank in members:
-                self.rest.hear(rank, LookTold(self.look, {}, {}, True), 0.0)
-        self.said()
-        for rank in members if phase == "writing" else ():
-            self.hear(rank, self.copied(rank))
-        return self
-
-    def copied(self, rank: int) -> PartCopied:
-        return PartCopied(self.orders[rank].number)
-
-    def written(self, rank: int) -> PartWritten:
-        """A worker writes its part."""
-        order = self.orders[rank]
-        packing = Packing(lambda value: None)
-        state = packing.pack({"w": np.full(3, rank)}, "worker")
-        part = write_part(
-            self.folder, order.step, order.place, Position(0, 1, 8.0), state, packing.tensors, QuickDisk()
-        )
-        manifest = Manifest(FORMAT, order.step, 3, facts(9), versions(), [], [])
-        return PartWritten(order.number, part, None if order.place else manifest)
-
-    def write_all(self) -> "Run":
-        for rank in list(self.orders):
-            self.hear(rank, self.written(rank))
-        return self
-
-    def lose(self, rank: int) -> Said:
-        self.checkpoints.lose()
-        said = self.said()
-        self.views.lose(rank, f"worker {rank} died")
-        return said
+from weft.runtime.checkpoint_messages import CheckpointDue, PartLost, TakePart
+from weft.runtime.view_messages import GoOn, LookTold, RestAsked, RestAt, Resting, RestTold
 
 
 def not_written(folder: Path, step: int, why: str) -> str:
@@ -143,7 +36,7 @@ def test_all_rest_copy_go_on_and_write_and_then_the_checkpoint_has_its_name(tmp_
     assert steps_in(tmp_path) == []
     run.hear(0, run.written(0))
     manifest = check(tmp_path / "step-000000010")
-    assert (manifest.facts.num_workers, manifest.is_finished, run.words) == (2, False, [])
+    assert (manifest.is_finished, run.words) == (False, [])
     assert [part.rank for part in manifest.workers] == [0, 1]
 
 
@@ -154,7 +47,8 @@ def test_what_is_left_of_the_members_is_numbered_by_place(tmp_path: Path) -> Non
     assert run.orders == {0: TakePart(10, 0, 1), 2: TakePart(10, 1, 1)}
     for rank in (0, 2):
         run.hear(rank, run.copied(rank))
-    assert check(run.write_all().folder / "step-000000010").facts.num_workers == 2
+    manifest = check(run.write_all().folder / "step-000000010")
+    assert (len(manifest.workers), manifest.facts.num_workers) == (2, 9), "as many as it was asked for"
 
 
 def test_by_the_clock_one_is_due_so_many_seconds_after_all_train_and_after_the_last(tmp_path: Path) -> None:
@@ -204,6 +98,16 @@ def test_where_they_are_not_in_step_one_is_due_when_any_has_stopped(tmp_path: Pa
     run.turn()
     run.hear(1, CheckpointDue(False))
     assert len(run.turn()) == 2
+
+
+def test_workers_that_have_stopped_while_the_one_before_is_written_are_held_until_that_is_done(tmp_path: Path) -> None:
+    run = Run(tmp_path).come_to("writing")
+    assert not run.checkpoints.holds_workers
+    for rank in (0, 1):
+        run.hear(rank, CheckpointDue(True))
+        assert run.checkpoints.holds_workers
+    assert run.turn(1.0) == []
+    assert len(run.write_all().turn(1.0)) == 2
 
 
 def test_who_stops_when_all_are_asked_to_rest_already_asks_for_no_further_one(tmp_path: Path) -> None:

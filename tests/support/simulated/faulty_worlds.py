@@ -8,7 +8,7 @@ import numpy as np
 
 import weft
 from support.peers.puppets import Answer, Puppet, Puppets
-from weft.adapters.arrays import ArrayReplica
+from weft.adapters.array_replica import ArrayReplica
 from weft.core.actions import MEAN, Compute, Reduce, Send
 from weft.core.events import Event, MembersChanged, Reduced, StepFinished
 from weft.core.names import WELCOME, Role

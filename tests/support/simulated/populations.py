@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from support.simulated.weather import storm
-from weft.adapters.arrays import ArrayReplica
+from weft.adapters.array_replica import ArrayReplica
 from weft.core.actions import Note, Send
 from weft.core.events import Received
 from weft.core.names import NodeId

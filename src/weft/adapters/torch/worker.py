@@ -11,9 +11,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from weft.adapters.checkpoint_part import CheckpointPart
 from weft.adapters.first_gradient import NUM_ELEMENTS_MAX
-from weft.adapters.keeping import Keeping
 from weft.adapters.pacing import paced
 from weft.adapters.torch.kept_state import TorchState, optimizer_state, take_optimizer_state, unnamed
 from weft.adapters.torch.other_optimizers import refuse_other_optimizers
@@ -80,11 +78,7 @@ class TorchWorker(LoaderWorker):
         checkpoints = getattr(seat, "checkpoints", None)
         if checkpoints is not None:
             named = None if self._replica is None else self._replica.named
-            state = TorchState(lambda: replica.model, self._optimizers, named)
-            if self._place is None:
-                self._keeping = Keeping(self, checkpoints, state)
-            else:
-                self._place.part = CheckpointPart(self, checkpoints, state)
+            self._keep_by(checkpoints, TorchState(lambda: replica.model, self._optimizers, named))
         self._unfilled: list[int] = []
         """Number of parameters of each bucket that this backward has yet to fill."""
 

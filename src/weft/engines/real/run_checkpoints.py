@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from weft.checkpoints.disk import FULL, Disk
+from weft.checkpoints.disk import Disk
 from weft.checkpoints.folder import name_of, remove_partials
 from weft.checkpoints.manifest import Manifest, WorkerPart, read_manifest
 from weft.checkpoints.taking import CheckpointPlan, not_written, stopped_early
@@ -80,6 +80,11 @@ class RunCheckpoints:
         self._is_last = False
         self._is_finished = False
         """The scripts have ended, and were not told to."""
+
+    @property
+    def holds_workers(self) -> bool:
+        """Whether workers have stopped for a checkpoint while the one before it is still being written."""
+        return bool(self._due) and self._phase is not CheckpointPhase.NONE
 
     def turn(self, now_s: float, *, is_ending: bool) -> None:
         """Begin a checkpoint if one is due; `is_ending`: scripts end, and only the last one is still to come."""
@@ -172,9 +177,8 @@ class RunCheckpoints:
 
     def _complete(self) -> None:
         assert self._manifest is not None
-        facts = msgspec.structs.replace(self._manifest.facts, num_workers=len(self._members))
         parts = sorted(self._parts.values(), key=lambda part: part.rank)
-        manifest = msgspec.structs.replace(self._manifest, facts=facts, is_finished=self._is_finished, workers=parts)
+        manifest = msgspec.structs.replace(self._manifest, is_finished=self._is_finished, workers=parts)
         try:
             if self._steps == self._written:  # since then, nobody has trained: the furthest alone does not tell
                 abandon(self._folder, self._step, self._disk)
@@ -184,8 +188,6 @@ class RunCheckpoints:
                 complete(self._folder, manifest, parts, self._disk)
             remove_partials(self._folder, self._disk)  # of one that was dropped, parts may have been written since
         except OSError as error:
-            if error.errno not in FULL:
-                raise
             self._fail(error.strerror or str(error))
             return
         self._phase, self._written = CheckpointPhase.NONE, self._steps
@@ -203,6 +205,6 @@ class RunCheckpoints:
         """This checkpoint is not written, which is told."""
         was_at_rest, self._phase = self._rest.is_for(self), CheckpointPhase.NONE
         abandon(self._folder, self._step, self._disk)
-        self._tell(not_written(self._folder, self._step, why))
+        self._tell(not_written(self._folder, self._step, why, is_last=self._is_last))
         if was_at_rest:
             self._rest.end()
