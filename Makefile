@@ -70,8 +70,9 @@ straggler: $(READY) ## time to 97 % on MNIST (DATA=folder) with one worker 4 tim
 	$(BIN)/weft bench straggler $(if $(DATA),--data $(DATA)) --json benchmarks/results/straggler.json
 	$(BIN)/python docs/picture.py
 
-recovery: $(READY) ## a worker killed every 15 s on MNIST (DATA=folder), against torchrun and torchft (TORCHFT=python) (30 minutes)
-	$(BIN)/weft bench recovery $(if $(DATA),--data $(DATA)) $(if $(TORCHFT),--torchft $(TORCHFT)) --json benchmarks/results/recovery.json
+recovery: $(READY) ## a worker killed every 15 s on MNIST (DATA=folder), against torchrun and torchft (TORCHFT=python) (35 minutes)
+	$(BIN)/weft bench recovery $(if $(DATA),--data $(DATA)) $(if $(TORCHFT),--torchft $(TORCHFT)) --seconds 600 --undisturbed 45 \
+		--peer-seconds 180 --json benchmarks/results/recovery.json
 
 diloco: $(READY) ## DiLoCo against all-reduce on MNIST (DATA=folder): accuracy and bytes (10 minutes)
 	$(BIN)/python benchmarks/diloco.py $(if $(DATA),--data $(DATA))

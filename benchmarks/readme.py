@@ -44,6 +44,9 @@ def recovery_lines(report: dict) -> list[str]:
         each = (row[f"{what}_p50_s"], row[f"{what}_p99_s"])
         return " and ".join("never" if value is None else f"{value:.2f} s" for value in each)
 
+    def share(fraction: float | None) -> str:
+        return "unknown" if fraction is None else f"{fraction:.1%}"
+
     lines = []
     for row in (row for row in report["rows"] if "missing" not in row):
         missed = [name for name, is_met in row.get("bars", {}).items() if not is_met]
@@ -51,7 +54,7 @@ def recovery_lines(report: dict) -> list[str]:
         lines.append(
             f"| `weft bench recovery`: {row['contender']}, {row['kills']} kills | next step {seconds(row, 'next')} "
             f"(p50, p99), full strength {seconds(row, 'full')}, {row['samples_lost']:.0f} samples lost a kill, "
-            f"goodput {row['goodput']:.1%} | {bars} |"
+            f"goodput {share(row['goodput_calm'])} ({row['goodput']:.1%} of the runs without kills) | {bars} |"
         )
     return lines
 

@@ -5,7 +5,9 @@ from math import inf
 import pytest
 
 from weft.bench.recovery_figures import (
+    CommittedStep,
     WorkerKill,
+    calm_goodput,
     committed_steps,
     first_after,
     full_strength_s,
@@ -120,3 +122,19 @@ def test_the_start_of_a_new_process_and_the_rest_of_the_others_are_read_off_the_
     survivors = GOES_ON[:2]
     assert (started_s(kill, survivors), still_s(kill, survivors, steps)) == (inf, inf)
     assert still_s(kill, GOES_ON, committed_steps(survivors)) == inf, "it came, and made no step"
+
+
+def every_tenth_s(rank: int, pid: int, since_s: float, until_s: float) -> list[CommittedStep]:
+    """Steps of one sample, each of which takes a tenth of a second."""
+    times = [since_s + number / 10 for number in range(1, round(10 * (until_s - since_s)) + 1)]
+    return [CommittedStep(time_s, time_s - 0.1, rank, pid, number, 1) for number, time_s in enumerate(times)]
+
+
+def test_goodput_is_what_was_committed_over_the_rate_of_calm_times() -> None:
+    kill = WorkerKill(1, 11, 10.0)
+    newcomer = every_tenth_s(1, 12, 12.0, 20.0)
+    steps = sorted([*every_tenth_s(0, 10, 0.0, 20.0), *every_tenth_s(1, 11, 0.0, 9.9), *newcomer])
+    goodput = calm_goodput([kill], steps, 2, 0.0, 20.001)
+    assert goodput == pytest.approx((400 - 21) / 400, abs=0.005)
+    assert calm_goodput([kill], [one for one in steps if one.pid != 12], 2, 0.0, 20.0) is None
+    assert calm_goodput([WorkerKill(1, 11, 1.0)], steps, 2, 0.0, 3.0) is None, "there was no calm time"

@@ -33,6 +33,18 @@ def test_what_a_process_logs_is_read_as_it_comes(tmp_path: Path) -> None:
     assert (new.last_step, new.accuracy) == (7, 0.5)
 
 
+def test_a_line_counts_when_its_end_is_there(tmp_path: Path) -> None:
+    folder = LogFolder(tmp_path)
+    with (tmp_path / "0.11").open("w") as file:
+        for piece, num_steps in (("started 3.0 0\nbegan 4", 0), (".5 3", 0), ("2\n", 1), ("committed 5.5 1", 1)):
+            file.write(piece)
+            file.flush()
+            folder.read()
+            assert sum(len(log.steps) for log in folder.logs) == num_steps
+    (log,) = folder.logs
+    assert (log.steps[0].began_s, log.steps[0].num_samples, log.steps[0].step) == (4.5, 32, None)
+
+
 def test_logs_are_in_the_order_of_starts_and_other_files_are_none(tmp_path: Path) -> None:
     folder = LogFolder(tmp_path)
     (tmp_path / "0.12").write_text("started 5.0 0\n")

@@ -16,5 +16,5 @@ def test_every_contender_knows_how_to_train_together() -> None:
 
 def test_the_bars_name_what_is_measured() -> None:
     rivals, works = {one.ratio_name for one in THROUGHPUT.contenders}, {work.name for work in THROUGHPUT.works}
-    assert len(THROUGHPUT.bars) == 8
+    assert len(THROUGHPUT.bars) == 12
     assert all(key.split("/")[0] in rivals and key.split("/")[1] in works for key in THROUGHPUT.bars)

@@ -18,6 +18,7 @@ from weft.bench.group import LOOPBACK
 from weft.bench.racing import check_mnist
 from weft.bench.recovery_figures import (
     CommittedStep,
+    calm_goodput,
     committed_steps,
     full_strength_s,
     lost_work,
@@ -65,6 +66,8 @@ class RecoveryWorkload:
     """How often it trains undisturbed after the kills; before them, always once."""
     undisturbed_s: float | None = None
     """How long it then trains; None: as long as with kills."""
+    peer_seconds: float | None = None
+    """How long torchrun and torchft train with kills; None: as long as Weft."""
     torchft_python: str = field(default=sys.executable)
     """The interpreter that has torchft."""
 
@@ -81,6 +84,11 @@ class RecoveryWorkload:
                 f"--undisturbed is {self.undisturbed_s:g} s, but {EVERY_S_MIN:g} to {SECONDS_MAX:g} is wanted.\n"
                 "  Use --undisturbed 120, or leave it out."
             )
+        if self.peer_seconds is not None and not self.every_s <= self.peer_seconds <= self.seconds:
+            raise ConfigError(
+                f"--peer-seconds is {self.peer_seconds:g}, but --every ({self.every_s:g}) to --seconds "
+                f"({self.seconds:g}) is wanted.\n  Use --peer-seconds {self.seconds:g}, or leave it out."
+            )
         if not self.plan:
             raise ConfigError(
                 f"in {self.seconds:g} s with a kill every {self.every_s:g} s, seed {self.seed} kills nobody.\n"
@@ -89,7 +97,14 @@ class RecoveryWorkload:
 
     @property
     def plan(self) -> list[PlannedKill]:
-        return planned_kills(self.every_s, self.seconds, self.num_workers, self.seed)
+        return self.plan_of(self.seconds)
+
+    def plan_of(self, seconds: float) -> list[PlannedKill]:
+        return planned_kills(self.every_s, seconds, self.num_workers, self.seed)
+
+    def seconds_of(self, one: "RecoveryContender") -> float:
+        """How long a contender trains with kills."""
+        return self.seconds if one.is_weft or self.peer_seconds is None else self.peer_seconds
 
     @property
     def words(self) -> str:
@@ -189,7 +204,7 @@ def _row(course: RecoveryWorkload, one: RecoveryContender, tell: Callable[[str],
         tell(f"recovery: {one.words}, undisturbed")
         quiet = [run_once(course, one, ())]
         tell(f"recovery: {one.words}, with kills")
-        disturbed = run_once(course, one, course.plan)
+        disturbed = run_once(course, one, course.plan_of(course.seconds_of(one)))
         for _ in range(course.num_blocks_after):
             tell(f"recovery: {one.words}, undisturbed again")
             quiet.append(run_once(course, one, ()))
@@ -207,7 +222,8 @@ def run_once(course: RecoveryWorkload, one: RecoveryContender, plan: Sequence[Pl
     """One run of this contender with these kills."""
     environment = {**worker_env(os.environ, 1, keeps_memory=False), **LOOPBACK, **FRESH_STORE}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    seconds = course.seconds if plan or course.undisturbed_s is None else course.undisturbed_s
+    with_kills_s = course.seconds_of(one)
+    seconds = with_kills_s if plan or course.undisturbed_s is None else course.undisturbed_s
     with DisturbedRun(one.words, course.num_workers, are_common=one.are_steps_common) as run:
         return run.run(one.command(course, course.task(run.folder)), environment, seconds, plan)
 
@@ -230,6 +246,7 @@ def run_figures(
     usual = [rate(record) for record in quiet]
     num_kills = len(disturbed.kills)
     return {
+        "seconds": disturbed.end_s - disturbed.begin_s,
         "kills": num_kills,
         "kills_missed": disturbed.num_missed,
         "next_s": _finite(next_s),
@@ -243,6 +260,7 @@ def run_figures(
         "samples_per_s": rate(disturbed),
         "samples_per_s_undisturbed": usual,
         "goodput": rate(disturbed) / mean(usual),
+        "goodput_calm": calm_goodput(disturbed.kills, steps, course.num_workers, disturbed.begin_s, disturbed.end_s),
         "accuracy": disturbed.accuracy,
         "accuracy_undisturbed": [record.accuracy for record in quiet],
     }
@@ -264,7 +282,7 @@ def verdicts(name: str, row: dict[str, Any]) -> dict[str, bool]:
     """Which of Weft's bars this row meets, by what they are about."""
     met = {figure: row[figure] is not None and row[figure] <= bar for figure, bar in BARS.items()}
     if name in GOODPUT_BARS:
-        met["goodput"] = row["goodput"] >= GOODPUT_BARS[name]
+        met["goodput"] = (row["goodput_calm"] or 0.0) >= GOODPUT_BARS[name]
     scores = [row["accuracy"], *row["accuracy_undisturbed"]]
     met["accuracy"] = None not in scores and mean(scores[1:]) - scores[0] <= ACCURACY_BAR
     return met
@@ -282,7 +300,7 @@ def _finite(seconds: Sequence[float]) -> list[float | None]:
 def ratios_of(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     """Others' median time to the next step over that of Weft's all-reduce; goodput as it is."""
     measured = {row["rival"]: row for row in rows if "missing" not in row}
-    ratios = {f"goodput/{name}": row["goodput"] for name, row in measured.items() if "bars" in row}
+    ratios = {f"goodput/{name}": row["goodput_calm"] for name, row in measured.items() if "bars" in row}
     own_s = measured.get(ALLREDUCE, {}).get("next_p50_s")
     for name in (TORCHRUN, TORCHFT):
         theirs_s = measured.get(name, {}).get("next_p50_s")

@@ -8,6 +8,10 @@ from typing import NamedTuple
 
 from weft.bench.step_log import ProcessLog
 
+CALM_AFTER_S = 1.0
+CALM_S_MIN = 3.0
+"""A calm time is at least so long: with tens of steps, its rate is known to about a percent."""
+
 
 class WorkerKill(NamedTuple):
     """A SIGKILL that the benchmark has sent to a process."""
@@ -126,6 +130,26 @@ def lost_work(logs: Iterable[ProcessLog], steps: Iterable[CommittedStep], begin_
 def samples_per_s(steps: Iterable[CommittedStep], begin_s: float, end_s: float) -> float:
     """Samples of steps committed from `begin_s` to `end_s`, per second."""
     return sum(one.num_samples for one in steps if begin_s <= one.committed_s < end_s) / (end_s - begin_s)
+
+
+def calm_goodput(
+    kills: Sequence[WorkerKill], steps: Sequence[CommittedStep], num_workers: int, begin_s: float, end_s: float
+) -> float | None:
+    """Committed samples over what would have been committed at the rate of calm times of the same run.
+
+    From a kill to the next one, it is calm from CALM_AFTER_S after all workers were back. A machine that is now slower
+    and now faster, by more than kills cost, is so in both. None: there is no calm time, or a worker never came back.
+    """
+    marks = [begin_s, *(kill.at_s for kill in kills), end_s]
+    back_s = [begin_s, *(kill.at_s + full_strength_s(kill, steps, num_workers) + CALM_AFTER_S for kill in kills)]
+    calm = [(since, until) for since, until in zip(back_s, marks[1:], strict=True) if until - since >= CALM_S_MIN]
+    if not calm or inf in back_s:
+        return None
+    expected = 0.0
+    for since, until in pairwise(marks):
+        nearest = min(calm, key=lambda span: abs(span[1] - until))
+        expected += (until - since) * samples_per_s(steps, *nearest)
+    return samples_per_s(steps, begin_s, end_s) * (end_s - begin_s) / expected
 
 
 def percentile(values: Sequence[float], fraction: float) -> float:

@@ -1,6 +1,7 @@
 """The log that each process of `weft bench recovery` keeps: which steps it began, which it committed, and when.
 
-A process appends lines to a file of its own, RANK.PID, in the run's folder; a line is one write, so SIGKILL cuts none.
+A process appends lines to a file of its own, RANK.PID, in the run's folder. A line is one write, but where it crosses a
+page the kernel shows its first part sooner, and SIGKILL may leave only that: a line counts when its end is there.
 Times are CLOCK_MONOTONIC's, which all processes of a machine share.
 
     started TIME RANK       the process can be killed from now on
@@ -133,6 +134,7 @@ class LogFolder:
             with path.open("rb") as file:
                 file.seek(self._offsets.get(path, 0))
                 text = file.read()
+            text = text[: text.rfind(b"\n") + 1]
             if not text:
                 continue
             if path not in self._logs:

@@ -1,6 +1,7 @@
 """The script of torchrun's contender in `weft bench recovery`."""
 
 import socket
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -24,17 +25,20 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RecoveryTask:
     return RecoveryTask(str(tmp_path), str(write_mnist(tmp_path, train=80)), 1, 8, 0.02, 5, 0, width=2)
 
 
+@pytest.mark.processes
 def test_it_takes_a_snapshot_every_few_steps_and_goes_on_from_the_last_one(task: RecoveryTask, tmp_path: Path) -> None:
     folder = LogFolder(tmp_path)
-    folder.end_after(12)
-    main(task)
-    (log,) = folder.read()
-    assert [logged.step for logged in log.steps] == list(range(1, 13))
-    assert log.accuracy is not None
-    folder.end_after(14)
-    main(task)
+    for last_step in (12, 14):
+        folder.end_after(last_step)
+        process = get_context("fork").Process(target=main, args=(task,))
+        process.start()
+        process.join()
+        assert process.exitcode == 0
     folder.read()
-    assert [logged.step for logged in log.steps[12:]] == [11, 12, 13, 14]
+    first, second = folder.logs
+    assert [logged.step for logged in first.steps] == list(range(1, 13))
+    assert first.accuracy is not None
+    assert [logged.step for logged in second.steps] == [11, 12, 13, 14]
 
 
 def test_a_snapshot_has_parameters_momentum_and_its_step(task: RecoveryTask, tmp_path: Path) -> None:

@@ -155,6 +155,7 @@ def recovery_report() -> dict[str, object]:
         "samples_per_s": 1_800.0,
         "samples_per_s_undisturbed": [1_900.0, 2_100.0],
         "goodput": 0.9,
+        "goodput_calm": 0.925,
         "goodput_foretold": 0.875,
         "accuracy": 0.9875,
         "accuracy_undisturbed": [0.99, None],

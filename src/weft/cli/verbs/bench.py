@@ -48,7 +48,7 @@ RECOVERY_COLUMNS = (
     "next step\np50\np99",
     "full\nstrength\np50\np99",
     "lost\na kill\nbatches\nsamples",
-    "goodput\nforetold\nsamples/s\nwithout",
+    "goodput\nforetold\nby runs\nsamples/s\nwithout",
     "accuracy\nwithout",
 )
 
@@ -135,6 +135,9 @@ def recovery(
         float | None,
         typer.Option(help="How long it trains without, before and after.", show_default="as long as with kills"),
     ] = None,
+    peer_seconds: Annotated[
+        float | None, typer.Option(help="How long torchrun and torchft train with kills.", show_default="as Weft does")
+    ] = None,
     every: Annotated[float, typer.Option(help="Seconds between two kills, on average.")] = 15,
     seed: Annotated[int, typer.Option(help="Draws the workers that are killed, and the moments.")] = 0,
     contender: Annotated[
@@ -147,7 +150,13 @@ def recovery(
     check_writable(json_file)
     check_extra("torch", "weft bench recovery")
     course = RecoveryWorkload(
-        data, seconds=seconds, every_s=every, seed=seed, undisturbed_s=undisturbed, torchft_python=torchft
+        data,
+        seconds=seconds,
+        every_s=every,
+        seed=seed,
+        undisturbed_s=undisturbed,
+        peer_seconds=peer_seconds,
+        torchft_python=torchft,
     )
     with progress("recovery") as tell:
         report = measure_recovery(course, contender or RECOVERY_CONTENDERS, tell)
@@ -195,8 +204,8 @@ def _recovery_cells(row: Row) -> list[str]:
         "\n".join(_or_none(row[key], human_seconds) for key in ("next_p50_s", "next_p99_s")),
         "\n".join(_or_none(row[key], human_seconds) for key in ("full_p50_s", "full_p99_s")),
         f"{row['batches_lost']:.1f}\n{row['samples_lost']:.0f}",
-        f"{row['goodput']:.1%}\n{_or_none(row.get('goodput_foretold'), '{:.1%}'.format)}\n"
-        f"{row['samples_per_s']:,.0f}\n{mean(row['samples_per_s_undisturbed']):,.0f}",
+        "\n".join(_or_none(row.get(key), "{:.1%}".format) for key in ("goodput_calm", "goodput_foretold", "goodput"))
+        + f"\n{row['samples_per_s']:,.0f}\n{mean(row['samples_per_s_undisturbed']):,.0f}",
         "\n".join(_or_none(score, "{:.2%}".format) for score in (row["accuracy"], mean(usual) if usual else None)),
     ]
 
