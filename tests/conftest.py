@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,10 @@ from support.lanes import GUARD, markers_of
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # the processes of parallel tests are given one, and tables would follow it
 os.environ.pop("COLUMNS", None)
+
+# a shell starts what it runs in the background with SIGINT ignored; processes of tests, which inherit that, are sent it
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 GARBAGE_OBJECTS = 100_000
 """So many new ones before garbage is looked for."""

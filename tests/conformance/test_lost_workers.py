@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.pairs import in_turn
 from support.processes.real import real
 from support.scripts.dying_scripts import (
     ARRAYS,
@@ -38,23 +39,22 @@ DEATHS = {
 }
 
 
-@pytest.mark.parametrize("deaths", DEATHS.values(), ids=DEATHS)
+WAYS: dict[str, tuple[str, dict[str, Any]]] = {
+    "arrays": (ARRAYS, {}),
+    "torch": (TORCH, {}),
+    "tcp": (ARRAYS, {"transport": "tcp"}),
+    "ring over shm": (ARRAYS, {"collective": "ring"}),
+    "hosts": (ARRAYS, {"hosts": HOSTS}),
+}
+
+
 @pytest.mark.parametrize(
-    ("script", "options"),
-    [
-        (ARRAYS, {}),
-        (TORCH, {}),
-        (ARRAYS, {"transport": "tcp"}),
-        (ARRAYS, {"collective": "ring"}),
-        (ARRAYS, {"hosts": HOSTS}),
-    ],
-    ids=["arrays", "torch", "tcp", "ring over shm", "hosts"],
+    ("way", "deaths"), [*in_turn(["torch"], DEATHS), *in_turn(["hosts", "tcp", "ring over shm", "arrays"], DEATHS)]
 )
-def test_every_sample_is_used_once_though_three_of_five_workers_die(
-    script: str, deaths: str, options: dict[str, Any], tmp_path: Path
-) -> None:
-    outcome, heard = ran(tmp_path, script, deaths, **options)
-    lost = {int(word.split(":")[0]) for word in deaths.split()}
+def test_every_sample_is_used_once_though_three_of_five_workers_die(way: str, deaths: str, tmp_path: Path) -> None:
+    script, options = WAYS[way]
+    outcome, heard = ran(tmp_path, script, DEATHS[deaths], **options)
+    lost = {int(word.split(":")[0]) for word in DEATHS[deaths].split()}
     left = sorted(set(range(NUM_WORKERS)) - lost)
     assert {loss.worker for loss in outcome.losses} == lost
     assert [status.rank for status in outcome.workers] == left
@@ -67,6 +67,19 @@ def test_every_sample_is_used_once_though_three_of_five_workers_die(
         assert loss.told_s is not None
         assert loss.committed_s is not None
         assert loss.detected_s <= loss.told_s <= loss.committed_s < loss.detected_s + 1.0
+
+
+@pytest.mark.parametrize(("strategy", "way"), in_turn(["allreduce", "ssp", "async_gossip"], ["tcp", "hosts"]))
+def test_if_a_connection_breaks_between_two_that_live_the_others_go_on_without_one_of_them(
+    strategy: str, way: str, tmp_path: Path
+) -> None:
+    script, options = WAYS[way]
+    outcome, heard = ran(tmp_path, script, "1:4:cut", strategy=strategy, **options)
+    (loss,) = outcome.losses
+    assert loss.cause in {f"its connection to worker {other} broke" for other in range(NUM_WORKERS)}
+    assert len(outcome.workers) == NUM_WORKERS - 1
+    assert any(f"worker {loss.worker} is lost at step" in text and loss.cause in text for text in heard.told)
+    check_used_once(tmp_path, outcome)
 
 
 OTHERS = ["async_gossip", "local_sgd(period=2)", "asgd", "ensemble"]

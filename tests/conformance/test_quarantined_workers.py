@@ -72,10 +72,16 @@ def check_learned(tmp_path: Path, *ranks: int) -> None:
 
 
 STRATEGIES = [
-    *("allreduce", "ps", "ssp", "asgd", "quorum", "downpour", "neighbours", "gossip", "async_gossip", "push_sum"),
-    *("gossip_grad", "local_sgd(period=2)", "diloco(period=2)", "bmuf(period=2)", "slowmo(period=2)"),
-    *("easgd(period=2)", "ensemble", "hogwild"),
+    "allreduce",
+    "quorum",
+    "asgd",
+    "neighbours",
+    "async_gossip",
+    "diloco(period=2)",
+    "easgd(period=2)",
+    "hogwild",
 ]
+"""One of each kind; test_bad_numbers.py has all of them."""
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -156,7 +162,7 @@ def test_where_a_loss_would_end_the_run_a_diverged_one_goes_on_and_says_so_once(
 def test_one_that_is_bad_again_and_again_is_not_replaced_for_ever(tmp_path: Path) -> None:
     outcome, told = ran(tmp_path, "2", num_lives=9, num_epochs=12, on_loss=REPLACE)
     assert [loss.worker for loss in outcome.losses] == [2, 2, 2, 2]
-    assert "worker 2 was lost 3 times within a minute, and is not replaced again" in told
+    assert "worker 2 was started anew 3 times within a minute, and is not again" in told
     check_learned(tmp_path, 0, 1)
 
 

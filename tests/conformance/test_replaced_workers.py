@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.pairs import in_turn
 from support.scripts.dying_scripts import (
     ARRAYS,
     NUM_EPOCHS,
@@ -25,7 +26,8 @@ from weft.config.on_loss import REPLACE
 from weft.core.errors import NodeLost
 from weft.engines.local.fork_server import FOLLOW_UPS
 from weft.engines.real.kernels import compile_kernels
-from weft.engines.real.survival import CAME_IN, OUTLIVED
+from weft.engines.real.replacement import CAME_IN
+from weft.engines.real.survival import OUTLIVED
 
 HOSTS = (0, 0, 0, 1, 1)
 SLOWLY = ("time.sleep(0.002)", "time.sleep(0.2 if awaits_newcomer() else 0.02)")
@@ -67,17 +69,24 @@ DEATHS = {
 }
 
 
-@pytest.mark.parametrize("deaths", DEATHS.values(), ids=DEATHS)
+WAYS: dict[str, tuple[str, dict[str, Any]]] = {
+    "torch": (TORCH, {}),
+    "ring": (ARRAYS, {"collective": "ring"}),
+    "tcp": (TORCH, {"transport": "tcp"}),
+    "hosts": (TORCH, {"hosts": HOSTS}),
+}
+
+
 @pytest.mark.parametrize(
-    ("script", "options"),
-    [(TORCH, {}), (ARRAYS, {"collective": "ring"}), (TORCH, {"transport": "tcp"}), (TORCH, {"hosts": HOSTS})],
-    ids=["torch", "ring", "tcp", "hosts"],
+    ("way", "deaths"),
+    [*in_turn(["torch"], DEATHS), ("ring", "two at once"), *in_turn(["tcp", "hosts"], ["one after another"])],
 )
 def test_with_newcomers_every_sample_is_used_once_and_all_replicas_are_equal(
-    script: str, deaths: str, options: dict[str, Any], tmp_path: Path
+    way: str, deaths: str, tmp_path: Path
 ) -> None:
-    outcome, _ = replaced(tmp_path, script, deaths, **options)
-    check_all_are_there(tmp_path, outcome, *(int(word[0]) for word in deaths.split()))
+    script, options = WAYS[way]
+    outcome, _ = replaced(tmp_path, script, DEATHS[deaths], **options)
+    check_all_are_there(tmp_path, outcome, *(int(word[0]) for word in DEATHS[deaths].split()))
     for far in moved(tmp_path, 4):
         check_each_once(far)
     for rank in range(NUM_WORKERS - 1):
@@ -121,14 +130,21 @@ OPTIMIZERS = {
 }
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
+PLACES: dict[str, dict[str, Any]] = {
+    "shared update": {},
+    "each its own": {"collective": "ring"},
+    "of another host": {"hosts": HOSTS},
+}
+
+
 @pytest.mark.parametrize(
-    "options", [{}, {"collective": "ring"}, {"hosts": HOSTS}], ids=["shared update", "each its own", "of another host"]
+    ("place", "optimizer"), [*in_turn(["shared update"], OPTIMIZERS), *in_turn(list(PLACES)[1:], list(OPTIMIZERS)[:2])]
 )
 def test_a_newcomer_goes_on_with_the_optimizer_s_state_of_the_others(
-    optimizer: str, options: dict[str, Any], tmp_path: Path
+    place: str, optimizer: str, tmp_path: Path
 ) -> None:
-    script = TORCH.replace("torch.optim.SGD(model.parameters(), lr=1.0)", optimizer)
+    options = PLACES[place]
+    script = TORCH.replace("torch.optim.SGD(model.parameters(), lr=1.0)", OPTIMIZERS[optimizer])
     outcome, _ = replaced(tmp_path, script, "0:4:forward 3:6:after", **options)
     check_all_are_there(tmp_path, outcome, 0, 3)
     for rank in range(NUM_WORKERS - 1):
@@ -264,7 +280,7 @@ def test_a_newcomer_whose_script_fails_is_told_and_the_others_go_on(tmp_path: Pa
     outcome, told = replaced(tmp_path, script, "1:4:forward")
     assert [status.rank for status in outcome.workers] == [0, 2, 3, 4]
     assert sum("could not be replaced" in text and "AssertionError" in text for text in told) == 3
-    assert "worker 1 was lost 3 times within a minute, and is not replaced again" in told
+    assert "worker 1 was started anew 3 times within a minute, and is not again" in told
     check_used_once(tmp_path, outcome)
 
 
@@ -293,6 +309,23 @@ def test_the_last_worker_s_death_ends_the_run_though_newcomers_are_starting(tmp_
         replaced(tmp_path, ARRAYS, " ".join(f"{rank}:3:forward" for rank in range(NUM_WORKERS)))
 
 
+STOPS_ONCE = """
+if os.path.exists(f"{sys.argv[1]}/1.lives") and not os.path.exists(f"{sys.argv[1]}/stopped"):
+    open(f"{sys.argv[1]}/stopped", "w").close()
+    os.kill(os.getpid(), signal.SIGSTOP)
+"""
+"""The first newcomer: before that, no process begins its script when worker 1 has begun a life."""
+
+
+def test_a_newcomer_that_is_stopped_before_it_joins_is_killed_and_another_comes(tmp_path: Path) -> None:
+    script = ARRAYS.replace("\nw = np.zeros", f"{STOPS_ONCE}\nw = np.zeros")
+    script = script.replace(SLOWLY[0], "time.sleep(0.4 if awaits_newcomer() else 0.05)")
+    outcome, told = replaced(tmp_path, script, "1:4:forward")
+    assert any("worker 1 could not be replaced" in text for text in told)
+    check_all_are_there(tmp_path, outcome, 1)
+    check_used_once(tmp_path, outcome)
+
+
 def test_chaos_strikes_newcomers_too(tmp_path: Path) -> None:
     outcome, told = replaced(tmp_path, ARRAYS, "", chaos=ChaosPlan(KILL, 0.2, 3))
     struck = [loss for loss in outcome.losses if loss.cause != CAME_IN]
@@ -312,13 +345,10 @@ WIRES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("options", WIRES.values(), ids=WIRES)
-@pytest.mark.parametrize("strategy", OVER_SOCKETS)
-def test_over_sockets_newcomers_are_connected_to_and_take_their_part(
-    strategy: str, options: dict[str, Any], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("strategy", "wire"), in_turn(OVER_SOCKETS, WIRES))
+def test_over_sockets_newcomers_are_connected_to_and_take_their_part(strategy: str, wire: str, tmp_path: Path) -> None:
     script = ARRAYS.replace(SLOWLY[0], "time.sleep(0.05)")
-    outcome, _ = replaced(tmp_path, script, "3:4:forward", strategy=strategy, **options)
+    outcome, _ = replaced(tmp_path, script, "3:4:forward", strategy=strategy, **WIRES[wire])
     check_all_are_there(tmp_path, outcome, 3)
     check_used_once(tmp_path, outcome)
 

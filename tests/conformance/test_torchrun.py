@@ -41,15 +41,15 @@ def digits_in_float64(folder: Path) -> Path:
 def test_two_hosts_learn_what_one_does_and_only_tls_crosses_between_them(two: Machines, tmp_path: Path) -> None:
     script = digits_in_float64(tmp_path)
     with capture(two.namespaces[1]) as seen:
-        what = script, "--epochs", 2, "--save", "apart.safetensors"
+        what = script, "--epochs", 1, "--save", "apart.safetensors"
         run = two.torchrun(*what, workers_per_host=2, cwd=tmp_path, WEFT_SECRET=SECRET)
         assert run.end(PATIENCE_S) == [0, 0], run.text()
     assert not run.leftovers(), run.text()
     assert "allreduce, 4 workers" in run.text(0)
-    assert accuracy(run) >= 0.95
+    assert accuracy(run) >= 0.8
     assert_only_tls(seen)
     assert SECRET not in run.text()
-    real(script, 4, "allreduce", "--epochs", 2, "--save", tmp_path / "together.safetensors")
+    real(script, 4, "allreduce", "--epochs", 1, "--save", tmp_path / "together.safetensors")
     apart, together = (load_file(tmp_path / f"{name}.safetensors") for name in ("apart", "together"))
     assert apart.keys() == together.keys()
     for name, values in together.items():

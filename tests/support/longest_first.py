@@ -15,11 +15,18 @@ GROUPS = ("engines/ray/",)
 SECONDS: Mapping[str, int] = {
     "engines/ray/": 110,
     "conformance/test_torchrun.py": 70,
+    "conformance/test_replaced_workers.py": 70,
+    "conformance/test_resumed_runs.py": 60,
     "conformance/test_foreign_loops.py": 60,
     "engines/local/test_launcher.py": 60,
     "conformance/test_real_training.py": 37,
+    "conformance/test_quarantined_workers.py": 35,
     "engines/hosts/test_bootstrap.py": 37,
     "conformance/test_real_strategies.py": 34,
+    "conformance/test_lost_workers.py": 30,
+    "bench/test_recovery.py": 27,
+    "adapters/test_keeping.py": 25,
+    "conformance/test_maths_of_lost_workers.py": 24,
     "properties/test_planted_bugs.py": 23,
     "conformance/test_torch_shares.py": 22,
     "runtime/reduce/test_agreed.py": 22,
@@ -49,11 +56,9 @@ SECONDS: Mapping[str, int] = {
     "conformance/test_own_writes.py": 10,
     "properties/test_replay.py": 10,
     "runtime/reduce/test_device.py": 10,
-    "conformance/test_lost_workers.py": 9,
     "conformance/test_torn_updates.py": 9,
 }
-"""Of groups and other files below tests/ that take long, measured; what is not here takes less. Those of lost workers
-take longer than said, but have five busy processes: not beside tests that look at the clock."""
+"""Of groups and other files below tests/ that take long, measured; what is not here takes less."""
 
 
 class LongestFirst(LoadFileScheduling):  # type: ignore[misc]

@@ -30,6 +30,7 @@ class Talk:
         self._sent: Said = []
         self.started: list[int] = []
         self.killed: list[int] = []
+        self.causes: list[str] = []
         self.words: list[str] = []
         self.joining: list[int] = []
         self.replaced: list[list[int]] = []
@@ -40,7 +41,7 @@ class Talk:
             self.bringing_to_rest,
             lambda *said: self._sent.append(said),
             self.started.append,
-            self.killed.append,
+            self._kill,
             self.words.append,
         )
         self.replacement.on_replaced = self.replaced.append
@@ -49,6 +50,10 @@ class Talk:
         """The number of the rest that was last asked for."""
         self.look = 0
         """The number of the look that was last asked for."""
+
+    def _kill(self, rank: int, cause: str) -> None:
+        self.killed.append(rank)
+        self.causes.append(cause)
 
     def said(self) -> Said:
         sent, self._sent = self._sent, []

@@ -18,7 +18,7 @@ from weft.config.on_loss import SHRINK
 NUM_SAMPLES, NUM_EPOCHS, NUM_WORKERS = 331, 3, 5
 
 BEGIN = """
-import os, signal, sys, threading, time
+import os, signal, socket, sys, threading, time
 import numpy as np
 import weft
 
@@ -37,11 +37,25 @@ def awaits_newcomer():  # for some steps after a death, until the new process ha
 def die():
     os.kill(os.getpid(), signal.Signals[sys.argv[3]])
 
+def cut_a_connection():  # shut down one of this worker's connections; both processes live
+    for number in sorted(map(int, os.listdir("/proc/self/fd"))):
+        try:
+            sock = socket.socket(fileno=os.dup(number))
+            if sock.family == socket.AF_INET and sock.getpeername():
+                sock.shutdown(socket.SHUT_RDWR)
+                return
+        except OSError:  # no socket, or one that listens
+            pass
+
 def perhaps_die(moment):  # in its first life, where the test says so
     if life > 1:
         return
     for word in sys.argv[2].split():
         rank, step, when = word.split(":")
+        if (int(step), when, moment) == (worker.steps, "cut", "forward"):  # all give the engine time to act
+            if int(rank) == worker.rank:
+                cut_a_connection()
+            time.sleep(1.0)
         if (int(rank), int(step)) == (worker.rank, worker.steps) and when == moment:
             die()
         if (int(rank), int(step)) == (worker.rank, worker.steps) and when.startswith("soon") and moment == "forward":

@@ -36,6 +36,7 @@ def measured(caller: socket.socket, answerer: socket.socket) -> tuple[ProbeResul
         return measure(caller, is_caller=True), answering.result()
 
 
+@pytest.mark.clock
 def test_a_link_of_100_mbit_and_10_ms_is_found_to_be_one() -> None:
     network = SlowNetwork(LINK, 2, seed=1)
     try:

@@ -33,6 +33,7 @@ def test_without_a_secret_nothing_is_started() -> None:
         take_part(STARTED, None)
 
 
+@pytest.mark.clock
 def test_four_hosts_at_100_mbit_and_10_ms_are_found_to_be_that(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "weft", "doctor", "--cluster", "--out", "cluster.toml"]
     secret = new_secret().hex()
