@@ -52,7 +52,7 @@ def descended(gradient: Callable[[Array], Array], arrays: list[Array], num_steps
     return arrays
 
 
-@pytest.mark.parametrize(("dtype", "error_max"), [(np.float64, 1e-12), (np.float32, 2e-6)])
+@pytest.mark.parametrize(("dtype", "error_max"), [(np.float64, 1e-12), (np.float32, 1e-5)])  # sums in other orders
 @pytest.mark.parametrize(("lr", "history"), [(1.0, 10), (0.5, 3), (1.0, 1)])
 @pytest.mark.parametrize("num_steps", [1, 2, 3, 12])
 def test_it_makes_the_steps_of_torch(dtype: Any, error_max: float, lr: float, history: int, num_steps: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.network.namespaces import held, namespaces_of, pair
+from support.network.namespaces import held, is_elsewhere, namespace_of, pair, pinned
 from support.processes.launches import FOREVER, TRAIN, launched, wait_until
 from support.processes.real import real
 
@@ -125,22 +125,19 @@ def test_nothing_is_left_of_a_network_however_the_run_ends(what: str, tmp_path: 
     with launched(script, "-n", 2, "--net", "100mbit,1ms", "--on-loss", "stop") as run:
         run.until("trains", 2)
         processes = run.processes()
-        namespaces = namespaces_of(processes)
-        assert (len(processes), len(namespaces)) == (5, 2)  # launcher, fork server, relay and two workers
-        if what == "launcher killed":
-            run.signal(signal.SIGKILL)
-            run.process.wait()
-        else:
-            victim = run.pid if what == "interrupted" else in_a_namespace(processes)
-            os.kill(victim, signal.SIGINT if what == "interrupted" else signal.SIGKILL)
-            assert run.end() == (0 if what == "interrupted" else 1)
-        assert run.leftovers(BAR_S) == set()
-        assert held(namespaces) == set()
+        inside = [pid for pid in processes if is_elsewhere(pid)]
+        with pinned(map(namespace_of, inside)) as namespaces:
+            assert (len(processes), len(namespaces)) == (5, 2)  # launcher, fork server, relay and two workers
+            if what == "launcher killed":
+                run.signal(signal.SIGKILL)
+                run.process.wait()
+            else:
+                victim = run.pid if what == "interrupted" else inside[0]
+                os.kill(victim, signal.SIGINT if what == "interrupted" else signal.SIGKILL)
+                assert run.end() == (0 if what == "interrupted" else 1)
+            assert run.leftovers(BAR_S) == set()
+            assert held(namespaces) == set()
     assert set(os.listdir("/sys/class/net")) == devices
-
-
-def in_a_namespace(pids: set[int]) -> int:
-    return next(pid for pid in pids if namespaces_of({pid}))
 
 
 def test_a_network_that_the_system_refuses_is_an_error_that_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,9 @@
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -36,15 +36,36 @@ def pair(namespaces: list[int]) -> tuple[socket.socket, socket.socket]:
     return caller, answerer
 
 
-def namespaces_of(pids: set[int]) -> set[str]:
-    """The network namespaces that these processes are in, other than our own."""
-    return {os.readlink(f"/proc/{pid}/ns/net") for pid in pids} - {os.readlink("/proc/self/ns/net")}
+def namespace_of(pid: int) -> Path:
+    """Where the kernel shows the network namespace that a process is in."""
+    return Path(f"/proc/{pid}/ns/net")
 
 
-def held(namespaces: set[str]) -> set[str]:
-    """Those that some process is in or holds by a descriptor."""
+def is_elsewhere(pid: int) -> bool:
+    """Whether a process is in another network namespace than this one."""
+    return os.readlink(namespace_of(pid)) != os.readlink(namespace_of(os.getpid()))
+
+
+@contextmanager
+def pinned(places: Iterable[Path]) -> Iterator[dict[str, int]]:
+    """Namespaces by name, each with a descriptor that is open here meanwhile: the kernel gives the name of one that is
+    gone to the next, which may be that of a test beside this one."""
+    found: dict[str, int] = {}
+    with ExitStack() as open_here:
+        for place in places:
+            name = os.readlink(place)
+            if name not in found:
+                found[name] = os.open(place, os.O_RDONLY)
+                open_here.callback(os.close, found[name])
+        yield found
+
+
+def held(pinned: Mapping[str, int]) -> set[str]:
+    """Those that some process is in or holds by a descriptor other than the pinned one."""
+    ours = {f"/proc/{os.getpid()}/fd/{descriptor}" for descriptor in pinned.values()}
     found = set()
     for place in [*Path("/proc").glob("[0-9]*/ns/net"), *Path("/proc").glob("[0-9]*/fd/*")]:
         with suppress(OSError):  # it has ended meanwhile
-            found.add(os.readlink(place))
-    return namespaces & found
+            if str(place) not in ours:
+                found.add(os.readlink(place))
+    return found & pinned.keys()

@@ -4,13 +4,14 @@ import os
 import socket
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from support.network.captures import Way, capture, is_tls_1_3, tls_records
 from support.network.machines import Machines, machines
-from support.network.namespaces import held, inside, pair
+from support.network.namespaces import held, inside, pair, pinned
 from weft.config.network import EmulatedNetwork
 from weft.transports.certificates import Authority, contexts
 
@@ -26,8 +27,8 @@ dist.destroy_process_group()
 """
 
 
-def namespaces(hosts: Machines) -> set[str]:
-    return {os.readlink(f"/proc/self/fd/{namespace}") for namespace in hosts.namespaces}
+def namespaces(hosts: Machines) -> list[Path]:
+    return [Path(f"/proc/self/fd/{namespace}") for namespace in hosts.namespaces]
 
 
 @pytest.mark.parametrize("network", [None, SLOW], ids=["fast", "slow"])
@@ -38,7 +39,7 @@ def test_every_host_has_a_name_and_an_address_at_which_the_others_reach_it(netwo
         run = hosts.start([[sys.executable, "-c", code.format(host)] for host in range(3)])
         assert run.end() == [0, 1, 2]
         assert [line.split()[0] for line in run.text().splitlines()] == ["host0", "host1", "host2"]
-        assert {line.split()[1] for line in run.text().splitlines()} == namespaces(hosts)
+        assert {line.split()[1] for line in run.text().splitlines()} == set(map(os.readlink, namespaces(hosts)))
         caller, answerer = pair(hosts.namespaces)
         caller.send(b"hello")
         assert answerer.recv(5) == b"hello"
@@ -59,16 +60,17 @@ def test_torchrun_on_two_hosts_forms_one_world(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("network", [None, SLOW], ids=["fast", "slow"])
 def test_nothing_is_left_of_hosts_on_which_something_was_still_running(network: EmulatedNetwork | None) -> None:
-    with machines(2, network) as hosts:
-        made = namespaces(hosts)
-        sleeper = "import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True); print('begun')"
-        run = hosts.start([[sys.executable, "-c", f"{sleeper}\nimport time\ntime.sleep(1000)"]] * 2)
-        run.until("begun", 2)
-        assert len(run.living()) == 4
-        with pytest.raises(AssertionError, match=r"hosts \[0, 1\] had not ended after 0\.01 s"):
-            run.end(0.01)
-    assert run.living() == set()
-    assert held(made) == set()
+    with ExitStack() as until_seen:
+        with machines(2, network) as hosts:
+            made = until_seen.enter_context(pinned(namespaces(hosts)))
+            sleeper = "import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True); print('begun')"
+            run = hosts.start([[sys.executable, "-c", f"{sleeper}\nimport time\ntime.sleep(1000)"]] * 2)
+            run.until("begun", 2)
+            assert len(run.living()) == 4
+            with pytest.raises(AssertionError, match=r"hosts \[0, 1\] had not ended after 0\.01 s"):
+                run.end(0.01)
+        assert run.living() == set()
+        assert held(made) == set()
 
 
 def test_a_capture_has_every_byte_of_both_ways_once() -> None:
