@@ -35,7 +35,7 @@ model[0].weight.register_hook(lambda gradient: perhaps_die("backward"))  # those
 for _ in worker.epochs({NUM_EPOCHS}):
     for (rows,) in worker.share(loader):
         perhaps_die("forward")
-        time.sleep(0.2 if sys.argv[4] == "{REPLACE}" and awaits_newcomer() else 0.02)
+        time.sleep(0.2 if sys.argv[4] == "{REPLACE}" and awaits_newcomer() else 0.005)
         optimizer.zero_grad()
         nn.functional.mse_loss(model(x[rows]), y[rows]).backward()
         optimizer.step()

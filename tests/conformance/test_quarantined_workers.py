@@ -37,7 +37,7 @@ with open(f"{sys.argv[1]}/{worker.rank}.lives", "a+") as file:
 num_bad = 0
 for epoch in worker.epochs(int(sys.argv[5])):
     for rows in worker.share(240, batch_size=2):
-        time.sleep(0.005)
+        time.sleep(0.002)
         gradient = w - 1.0
         if is_bad and worker.steps >= 4 and num_bad < int(sys.argv[3]):
             gradient[3], num_bad = np.nan, num_bad + 1

@@ -30,7 +30,7 @@ from weft.engines.real.replacement import CAME_IN
 from weft.engines.real.survival import OUTLIVED
 
 HOSTS = (0, 0, 0, 1, 1)
-SLOWLY = ("time.sleep(0.002)", "time.sleep(0.2 if awaits_newcomer() else 0.02)")
+SLOWLY = ("time.sleep(0.002)", "time.sleep(0.2 if awaits_newcomer() else 0.005)")
 """So that newcomers come before the others have ended."""
 
 
@@ -327,7 +327,7 @@ def test_a_newcomer_that_is_stopped_before_it_joins_is_killed_and_another_comes(
 
 
 def test_chaos_strikes_newcomers_too(tmp_path: Path) -> None:
-    outcome, told = replaced(tmp_path, ARRAYS, "", chaos=ChaosPlan(KILL, 0.2, 3))
+    outcome, told = replaced(tmp_path, ARRAYS.replace(SLOWLY[0], "time.sleep(0.02)"), "", chaos=ChaosPlan(KILL, 0.2, 3))
     struck = [loss for loss in outcome.losses if loss.cause != CAME_IN]
     assert sum("chaos" in text for text in told) == len(struck) >= 3
     ranks = [status.rank for status in outcome.workers]
