@@ -60,3 +60,11 @@ def test_works_are_chosen_by_name() -> None:
     with pytest.raises(ConfigError) as refused:
         CONTEST.only(["2xsteddy"])
     assert str(refused.value) == "work '2xsteddy' is not one of 'contest'.\n  Did you mean '2xsteady'?"
+
+
+def test_weft_competes_with_the_contenders_that_are_named() -> None:
+    assert CONTEST.against([]) == CONTEST
+    assert [one.name for one in CONTEST.against(["slow"]).contenders] == ["weft", "slow"]
+    with pytest.raises(ConfigError) as refused:
+        CONTEST.against(["slaw"])
+    assert str(refused.value) == "contender 'slaw' is not one of 'contest'.\n  Did you mean 'slow'?"

@@ -23,9 +23,11 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 import weft
+from weft.adapters.torch import pieces
 from weft.store.journal import Journal
 
-out, optimizer_text, moment, at_bucket, at_step, victim = *sys.argv[1:4], *map(int, sys.argv[4:])
+pieces.PIECE_BYTES = 256
+out, optimizer_text, moment, at_piece, at_step, victim = *sys.argv[1:4], *map(int, sys.argv[4:])
 torch.manual_seed(1)
 x = torch.randn(96, 12, dtype=torch.float64)
 y = (x @ torch.randn(12, 3, dtype=torch.float64)).argmax(1)
@@ -34,30 +36,30 @@ model = torch.nn.Sequential(torch.nn.Linear(12, 30), torch.nn.Tanh(), torch.nn.L
 optimizer = eval(optimizer_text, {"torch": torch, "p": model.parameters()})
 worker = weft.join(model, optimizer)
 
-def struck(when, bucket):
-    return (worker.rank, worker.steps, when, bucket) == (victim, at_step, moment, at_bucket)
+def struck(when, piece):
+    return (worker.rank, worker.steps, when, piece) == (victim, at_step, moment, at_piece)
 
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 keep, done = Journal.keep, Journal.done
 
-def keeps(self, of, bucket, arrays):
-    if struck("before", bucket):
+def keeps(self, of, piece, arrays):
+    if struck("before", piece):
         die()
-    keep(self, of, bucket, arrays)
-    if struck("kept", bucket):
+    keep(self, of, piece, arrays)
+    if struck("kept", piece):
         die()
-    if struck("half", bucket):
+    if struck("half", piece):
         for array in arrays:
             array[: len(array) // 2 + 1] = 1e300
         die()
 
-def is_done(self, of, bucket):
-    if struck("updated", bucket):
+def is_done(self, of, piece):
+    if struck("updated", piece):
         die()
-    done(self, of, bucket)
-    if struck("done", bucket):
+    done(self, of, piece)
+    if struck("done", piece):
         die()
 
 Journal.keep, Journal.done = keeps, is_done
@@ -78,10 +80,10 @@ ADAM = "torch.optim.Adam(p, lr=0.01, amsgrad=True)"
 NADAM = "torch.optim.NAdam(p, lr=0.01)"
 
 
-def trained(optimizer: str, moment: str, bucket: int, step: int, folder: Path) -> list[Any]:
+def trained(optimizer: str, moment: str, piece: int, step: int, folder: Path) -> list[Any]:
     """The parameters and the optimizer's state of all workers that are left."""
     outcome = real(
-        write(folder, SCRIPT), NUM_WORKERS, "allreduce", folder, optimizer, moment, bucket, step, VICTIM,
+        write(folder, SCRIPT), NUM_WORKERS, "allreduce", folder, optimizer, moment, piece, step, VICTIM,
         on_loss=SHRINK, options=SMALL_BUCKETS,
     )  # fmt: skip
     assert [loss.worker for loss in outcome.losses] == [VICTIM]
@@ -96,16 +98,17 @@ def after_the_step(optimizer: str, step: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "moment", "bucket", "step"),
+    ("optimizer", "moment", "piece", "step"),
     [
         (SGD, "before", 0, 4), (SGD, "kept", 0, 4), (SGD, "half", 1, 4), (SGD, "done", 1, 4), (SGD, "half", 1, 0),
+        (SGD, "half", 6, 4),
         (ADAM, "half", 1, 4), (ADAM, "updated", 1, 4), (ADAM, "half", 1, 0),
         (NADAM, "half", 1, 4), (NADAM, "done", 1, 4),
     ],
 )  # fmt: skip
 def test_an_update_that_a_death_interrupts_is_finished(
-    optimizer: str, moment: str, bucket: int, step: int, tmp_path: Path
+    optimizer: str, moment: str, piece: int, step: int, tmp_path: Path
 ) -> None:
     expected = after_the_step(optimizer, step)
-    for found in trained(optimizer, moment, bucket, step, tmp_path):
+    for found in trained(optimizer, moment, piece, step, tmp_path):
         assert np.array_equal(found, expected)

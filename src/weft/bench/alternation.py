@@ -26,7 +26,9 @@ def alternate(contenders: Mapping[str, Runs], num_rounds: int, block_s: float, s
 
 
 def settle(contender: Runs, block_s: float) -> int:
-    """Warm the contender up, and find how many repetitions make a block of about this length."""
+    """Find how many repetitions make a block of about this length. The first repetition, which imports, allocates and
+    fills caches, does not count: a contender for which it takes longer would get shorter blocks, and colder ones."""
+    contender.block(1)
     repeats = 1
     while (seconds := contender.block(repeats)) * repeats < block_s / GROWTH:
         repeats *= GROWTH

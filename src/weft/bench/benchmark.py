@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -41,11 +41,19 @@ class Benchmark:
 
     def only(self, names: Sequence[str]) -> tuple[Work, ...]:
         """These works, or all of them."""
-        known = [work.name for work in self.works]
+        self._check_known("work", names, [work.name for work in self.works])
+        return tuple(work for work in self.works if not names or work.name in names)
+
+    def against(self, names: Sequence[str]) -> "Benchmark":
+        """The same between Weft and these contenders, or all of them: of two, more blocks fit into the same time."""
+        self._check_known("contender", names, [one.name for one in self.contenders])
+        kept = (one for one in self.contenders if not names or one.name in (WEFT, *names))
+        return replace(self, contenders=tuple(kept))
+
+    def _check_known(self, what: str, names: Sequence[str], known: Sequence[str]) -> None:
         for name in names:
             if name not in known:
-                raise ConfigError(f"work '{name}' is not one of '{self.name}'.\n  {did_you_mean(name, known)}")
-        return tuple(work for work in self.works if not names or work.name in names)
+                raise ConfigError(f"{what} '{name}' is not one of '{self.name}'.\n  {did_you_mean(name, known)}")
 
 
 def measure(

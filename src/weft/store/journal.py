@@ -1,14 +1,14 @@
 """The journal of a shared update: the old values of the stretch that a worker is updating, so that it can be undone.
 
-A worker updates its stretch of one bucket after the other. Before each it copies the old values, of parameters and
-optimizer state, to its journal; the next bucket overwrites them, so the journal stays in the cache.
+A worker updates one piece of its stretches after the other. Before each it copies the old values, of parameters and
+optimizer state, to its journal; the next piece overwrites them, so the journal stays in the cache.
 
-| word JOURNAL of a worker | means                                                                          |
-|--------------------------|--------------------------------------------------------------------------------|
-| 2 k                      | its stretches of the buckets before `k` are updated, and no other is touched   |
-| 2 k + 1                  | its stretch of bucket `k` may be half updated; its old values are in the journal |
+| word JOURNAL of a worker | means                                                                |
+|--------------------------|----------------------------------------------------------------------|
+| 2 k                      | its pieces before `k` are updated, and no other is touched           |
+| 2 k + 1                  | its piece `k` may be half updated; its old values are in the journal |
 
-The word is written after what it announces (a fence). If the worker dies, another undoes the bucket that was being
+The word is written after what it announces (a fence). If the worker dies, another undoes the piece that was being
 updated, and goes on in the dead one's place: with its journal and its word, so that it may die, too.
 """
 
@@ -37,24 +37,24 @@ class Journal:
         """The worker's update begins: nothing is touched yet."""
         self._arena.words[self._line(worker)] = 0
 
-    def keep(self, worker: int, bucket: int, arrays: Sequence[Any]) -> None:
-        """The stretch of a bucket is about to be updated: `arrays` are what will change."""
+    def keep(self, worker: int, piece: int, arrays: Sequence[Any]) -> None:
+        """A piece is about to be updated: `arrays` are what will change."""
         for array, old in zip(arrays, self._places(worker, arrays), strict=True):
             np.copyto(old, array)
         fence()
-        self._arena.words[self._line(worker)] = 2 * bucket + 1
+        self._arena.words[self._line(worker)] = 2 * piece + 1
 
-    def done(self, worker: int, bucket: int) -> None:
-        """The stretch of a bucket is updated."""
+    def done(self, worker: int, piece: int) -> None:
+        """A piece is updated."""
         fence()
-        self._arena.words[self._line(worker)] = 2 * bucket + 2
+        self._arena.words[self._line(worker)] = 2 * piece + 2
 
     def reached(self, worker: int) -> int:
-        """The first bucket that the worker has not wholly updated."""
+        """The first piece that the worker has not wholly updated."""
         return int(self._arena.words[self._line(worker)]) // 2
 
     def is_torn(self, worker: int) -> bool:
-        """Whether that bucket may be half updated."""
+        """Whether that piece may be half updated."""
         return bool(self._arena.words[self._line(worker)] % 2)
 
     def undo(self, worker: int, arrays: Sequence[Any]) -> None:
@@ -77,8 +77,8 @@ class JournalOf:
         self._journal = journal
         self._worker = worker
 
-    def keep(self, bucket: int, arrays: Sequence[Any]) -> None:
-        self._journal.keep(self._worker, bucket, arrays)
+    def keep(self, piece: int, arrays: Sequence[Any]) -> None:
+        self._journal.keep(self._worker, piece, arrays)
 
-    def done(self, bucket: int) -> None:
-        self._journal.done(self._worker, bucket)
+    def done(self, piece: int) -> None:
+        self._journal.done(self._worker, piece)

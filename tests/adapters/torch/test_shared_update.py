@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.optim import SGD, Adam, Optimizer
 
+from weft.adapters.torch import pieces
 from weft.adapters.torch.replica import TorchReplica
 from weft.core.names import Bucket
 from weft.core.seat import ReplicaMemory
@@ -36,17 +37,23 @@ class Memory:
         return self.rows.setdefault((k, bucket), np.zeros(self.buckets[bucket].num_elements, np.float64))
 
 
+class Died(Exception):
+    """Of a worker, in its update."""
+
+
 class Journal:
-    """Remembers which buckets were updated."""
+    """Remembers which pieces were updated; the worker dies where one is reached that it shall not update."""
 
-    def __init__(self) -> None:
+    def __init__(self, dies_at: int | None = None) -> None:
         self.kept: list[int] = []
+        self._dies_at = dies_at
 
-    def keep(self, bucket: int, arrays: Sequence[Any]) -> None:
-        self.kept.append(bucket)
-        self.old = [np.array(array) for array in arrays]
+    def keep(self, piece: int, arrays: Sequence[Any]) -> None:
+        if piece == self._dies_at:
+            raise Died
+        self.kept.append(piece)
 
-    def done(self, bucket: int) -> None:
+    def done(self, piece: int) -> None:
         pass
 
 
@@ -91,11 +98,12 @@ def alone(kind: str, num_steps: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", ["momentum", "adam"])
-@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize(("piece_bytes", "first"), [(1 << 20, 0), (1 << 20, 1), (64, 1), (64, 2), (64, 4)])
 @pytest.mark.parametrize("dies_at", [0, 2])
 def test_what_a_lost_worker_left_is_finished_and_the_others_go_on_with_its_stretch(
-    kind: str, first: int, dies_at: int
+    kind: str, piece_bytes: int, first: int, dies_at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(pieces, "PIECE_BYTES", piece_bytes)
     memory = Memory()
     three = [worker(memory, place, 3, kind) for place in range(3)]
     for replica in three:
@@ -112,13 +120,15 @@ def test_what_a_lost_worker_left_is_finished_and_the_others_go_on_with_its_stret
     for replica in left:
         assert replica.shared_update is not None
         replica.shared_update.step(dict.fromkeys(buckets, None))
-    if first:
-        assert lost.shared_update is not None
-        lost.shared_update.step({bucket: None for bucket in buckets if bucket < first})
+    assert lost.shared_update is not None
+    lost.shared_update.journal_updates(Journal(first))
+    with pytest.raises(Died):
+        lost.shared_update.step(dict.fromkeys(buckets, None))
     journal, update = Journal(), left[0].shared_update
     assert update is not None
     update.finish_update(memory.spans(1, 3), journal, first, None)
-    assert journal.kept == list(range(first, len(buckets)))
+    num_pieces = sum(-(-(stop - start) * 8 // piece_bytes) for start, stop in memory.spans(1, 3))
+    assert journal.kept == list(range(first, num_pieces))
     for place, replica in enumerate(left):
         assert replica.shared_update is not None
         replica.shared_update.respan(memory.spans(place, 2))

@@ -9,7 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from weft.adapters.torch import pieces
 from weft.adapters.torch.bucket_layout import BucketLayout
 from weft.adapters.torch.sliced import ELEMENT_BY_ELEMENT, SlicedUpdate, works_element_by_element
 from weft.core.seat import ReplicaMemory
@@ -40,6 +42,12 @@ EVERY_OPTIMIZER = pytest.mark.parametrize(
 STATEFUL = [(torch.optim.Adam, {}), (torch.optim.SGD, {"momentum": 0.9, "dampening": 0.3}), (torch.optim.Rprop, {})]
 USED_IN_TURN = [range(6), (0, 1, 3, 4), range(6), (1, 2, 3), (), (0, 1, 4), range(6)]
 """Which tensors have a gradient in which step. Tensor 5 of a bucket of its own is not always used either."""
+
+
+@pytest.fixture(autouse=True)
+def several_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every stretch, so that tensors are cut in the middle."""
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 200)
 
 
 def adopt(flat: BucketLayout, memory: torch.Tensor) -> None:
@@ -278,6 +286,20 @@ def test_hooks_of_the_optimizer_run_around_the_step_and_may_change_its_rate() ->
     plain.optimizer.param_groups[0]["lr"] = 0.5
     plain.step(0, range(6))
     assert told == [("before", True, start), ("after", True, float(plain.params[0][0, 0].detach()))]
+
+
+def test_hooks_of_all_optimizers_are_told_of_the_user_s_optimizer_once_a_step() -> None:
+    told: list[Optimizer] = []
+    handles = [
+        register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: told.append(optimizer)),
+        register_optimizer_step_post_hook(lambda optimizer, args, kwargs: told.append(optimizer)),
+    ]
+    team = Team(torch.optim.SGD)
+    told.clear()
+    team.step(0, range(6))
+    for handle in handles:
+        handle.remove()
+    assert told == [optimizer for optimizer in team.optimizers for _ in handles]
 
 
 def test_optimizers_that_look_at_whole_tensors_are_not_shared_out() -> None:

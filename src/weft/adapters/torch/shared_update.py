@@ -46,8 +46,8 @@ class SharedUpdate:
         first: int,
         undo: Callable[[list[Any]], None] | None,
     ) -> None:
-        """Finish the last update of a lost worker's stretches, from bucket `first` on. If there is an `undo`, it is
-        called before that, with what is half updated of this bucket. Nothing to do if nothing was applied."""
+        """Finish the last update of a lost worker's stretches, from piece `first` on. If there is an `undo`, it is
+        called before that, with what is half updated of this piece. Nothing to do if nothing was applied."""
         if self._applied is None:
             return
         theirs = self._sliced[self._optimizers.stepping].of_lost(spans, journal, first)

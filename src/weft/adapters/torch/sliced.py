@@ -20,8 +20,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from weft.adapters.torch.bucket_layout import BucketLayout
+from weft.adapters.torch.pieces import Segment, cut, pieces_of
 from weft.core.errors import ConfigError
 from weft.core.seat import ReplicaMemory
 
@@ -40,33 +42,11 @@ def works_element_by_element(optimizer: Optimizer) -> bool:
 
 
 class UpdateJournal(Protocol):
-    """Keeps the old values of a bucket while a worker's stretch of it is updated."""
+    """Keeps the old values of a piece while it is updated; pieces are numbered through all buckets."""
 
-    def keep(self, bucket: int, arrays: Sequence[Any]) -> None: ...
+    def keep(self, piece: int, arrays: Sequence[Any]) -> None: ...
 
-    def done(self, bucket: int) -> None: ...
-
-
-class Segment:
-    """A stretch of a bucket that one group of the optimizer updates as if it were one parameter."""
-
-    def __init__(self, bucket: int, group: int, first: int, start: int) -> None:
-        self.bucket = bucket
-        self.group = group
-        self.first = first
-        """The index of its first tensor in its bucket."""
-        self.last = first
-        self.start = start
-        self.stop = start
-        self.parameter: nn.Parameter
-        self.gradient: Tensor
-        self.num_shared = 0
-        """Number of entries of its optimizer state that are in shared memory."""
-
-    def place(self, params: Tensor, gradient: Tensor) -> None:
-        self.parameter = nn.Parameter(params[self.start : self.stop], requires_grad=False)
-        self.gradient = gradient[self.start : self.stop]
-        self.parameter.grad = self.gradient
+    def done(self, piece: int) -> None: ...
 
 
 class SlicedUpdate:
@@ -78,7 +58,7 @@ class SlicedUpdate:
         self._flats = flats
         self._memory = memory
         self._journal: UpdateJournal | None = None
-        """Keeps the old values of each bucket while it is updated; None where a lost worker ends the run."""
+        """Keeps the old values of each piece while it is updated; None where a lost worker ends the run."""
         self._before: list[list[Any]] = []
         """By bucket: the rows of numbers of tensors before the last step, for `of_lost`."""
         self._params = [torch.from_numpy(array) for array in memory.master or memory.params]
@@ -95,25 +75,14 @@ class SlicedUpdate:
 
     def _cut_all(self) -> list[list[Segment]]:
         """This worker's stretches of all buckets, in segments."""
-        return [list(self._cut(bucket, flat, self._groups, merge=True)) for bucket, flat in enumerate(self._flats)]
-
-    def _cut(self, bucket: int, flat: BucketLayout, groups: dict[int, int], *, merge: bool) -> Iterator[Segment]:
-        """This worker's stretch of a bucket, in as few segments as there are runs of one group."""
         assert self._memory.spans is not None
-        low, high = self._memory.spans[bucket]
-        segment: Segment | None = None
-        for number, (tensor, (start, stop)) in enumerate(zip(flat.tensors, flat.stretches(), strict=True)):
-            start, stop, group = max(start, low), min(stop, high), groups.get(id(tensor))
-            if start >= stop:
-                continue
-            if segment is None or not merge or segment.group != group:
-                if segment is not None:
-                    yield segment
-                segment = None if group is None else Segment(bucket, group, number, start)
-            if segment is not None:
-                segment.stop, segment.last = stop, number
-        if segment is not None:
-            yield segment
+        self._pieces = list(pieces_of(self._memory.spans, self._flats))
+        return [list(self._cut(bucket, merge=True)) for bucket in range(len(self._flats))]
+
+    def _cut(self, bucket: int, *, merge: bool) -> Iterator[Segment]:
+        for piece in self._pieces:
+            if piece.bucket == bucket:
+                yield from cut(piece, self._flats[bucket], self._groups, merge=merge)
 
     def _build(self) -> Optimizer:
         for segment in self._all():
@@ -135,39 +104,47 @@ class SlicedUpdate:
                 "  Add all groups before weft.join."
             )
         self._skip_all_unused()
-        for hook in self._optimizer._optimizer_step_pre_hooks.values():
+        for hook in (*_global_optimizer_pre_hooks.values(), *self._optimizer._optimizer_step_pre_hooks.values()):
             hook(self._optimizer, (), {})
         self._take_numbers()
         self._update(buckets, 0)
-        for hook in self._optimizer._optimizer_step_post_hooks.values():
+        for hook in (*self._optimizer._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values()):
             hook(self._optimizer, (), {})
         for group, mine in zip(self._optimizer.param_groups, self._inner.param_groups, strict=True):
             group.update({name: value for name, value in _without_params(mine).items() if name not in group})
 
     def _update(self, buckets: Container[int], first: int) -> None:
-        """Run the inner optimizer on `buckets` from `first` on: all at once, or one by one if there is a journal."""
-        every, stop = [(segment, segment.parameter.grad) for segment in self._all()], len(self._segments)
-        rounds: list[Sequence[int]] = [range(stop)]
-        if self._journal is not None:
-            rounds = [[b] for b in range(first, stop) if self._segments[b] and b in buckets]
-        for mine in rounds:
-            for segment, gradient in every:
-                segment.parameter.grad = gradient if segment.bucket in mine and segment.bucket in buckets else None
-            if self._journal is not None:
-                self._journal.keep(mine[0], self.changing(mine[0]))
-            self._inner.step()
-            for segment in (segment for bucket in mine for segment in self._segments[bucket]):
-                self._share_state(segment)
-            if self._journal is not None:
-                self._journal.done(mine[0])
-        for segment, gradient in every:
-            segment.parameter.grad = gradient
+        """Run the inner optimizer on `buckets`, from piece `first` on: on all at once, or one by one for a journal."""
+        due: list[list[Segment]] = [[] for _ in self._pieces]
+        for segment in self._all():
+            if segment.bucket in buckets and segment.parameter.grad is not None:
+                due[segment.piece].append(segment)
+        whole = [group["params"] for group in self._inner.param_groups]
+        try:
+            if self._journal is None:
+                self._step_on([segment for mine in due for segment in mine])
+                return
+            for piece in self._pieces[first:]:
+                if mine := due[piece.number]:
+                    self._journal.keep(piece.number, self.changing(piece.number))
+                    self._step_on(mine)
+                    self._journal.done(piece.number)
+        finally:
+            for group, params in zip(self._inner.param_groups, whole, strict=True):
+                group["params"] = params
 
-    def changing(self, bucket: int) -> list[Any]:
-        """What an update of a bucket changes of this stretch: its parameters, and the optimizer's numbers for each."""
-        assert self._memory.spans is not None
+    def _step_on(self, segments: Sequence[Segment]) -> None:
+        """Run the inner optimizer on these segments: it is not shown others, for it looks at all of its parameters."""
+        for number, group in enumerate(self._inner.param_groups):
+            group["params"] = [segment.parameter for segment in segments if segment.group == number]
+        _bare_step(self._inner)
+        for segment in segments:
+            self._share_state(segment)
+
+    def changing(self, piece: int) -> list[Any]:
+        """What an update of a piece changes: its parameters, and the optimizer's numbers for each."""
         assert self._memory.state is not None
-        start, stop = self._memory.spans[bucket]
+        _, bucket, start, stop = self._pieces[piece]
         rows = [self._memory.state(k, bucket) for k in range(len(self._state_names))]
         return [array[start:stop] for array in (self._params[bucket].numpy(), *rows)]
 
@@ -180,7 +157,7 @@ class SlicedUpdate:
         self._before = self._published()
 
     def of_lost(self, spans: Sequence[tuple[int, int]], journal: "UpdateJournal", first: int) -> "SlicedUpdate":
-        """An update of a lost worker's stretch from bucket `first` on, as it would have made it: with its old state."""
+        """An update of a lost worker's stretch from piece `first` on, as it would have made it: with its old state."""
         other = copy(self)
         other._memory = replace(self._memory, spans=spans)
         other._journal, other._by_tensor = journal, set()
@@ -191,7 +168,11 @@ class SlicedUpdate:
         other._gather_state()
         self._publish(now)
         other._take_state()  # publishes what its tensors had before
-        self._publish(now[:first])
+        for segment in other._all():
+            if segment.piece < first:
+                tensors = slice(segment.first, segment.last + 1)
+                for k, row in enumerate(now[segment.bucket]):
+                    self._scalar_row(segment.bucket, k)[tensors] = row[tensors]
         other._take_numbers()
         return other
 
@@ -206,7 +187,7 @@ class SlicedUpdate:
                 self._scalar_row(bucket, k)[: len(row)] = row
 
     def finish(self, buckets: Container[int], first: int) -> None:
-        """Update what is left of a lost worker's stretch, from bucket `first` on."""
+        """Update what is left of a lost worker's stretch, from piece `first` on."""
         self._skip_all_unused()
         self._update(buckets, first)
 
@@ -246,7 +227,7 @@ class SlicedUpdate:
             return
         self._by_tensor.add(bucket)
         wholes = self._segments[bucket]
-        self._segments[bucket] = list(self._cut(bucket, self._flats[bucket], self._groups, merge=False))
+        self._segments[bucket] = list(self._cut(bucket, merge=False))
         for whole in wholes:
             self._share_state(whole)
             params = self._inner.param_groups[whole.group]["params"]
@@ -254,7 +235,7 @@ class SlicedUpdate:
         for piece in self._segments[bucket]:
             piece.place(self._params[bucket], self._seen[bucket])
             self._inner.param_groups[piece.group]["params"].append(piece.parameter)
-            whole = next(s for s in wholes if s.first <= piece.first <= s.last)
+            whole = next(s for s in wholes if s.start <= piece.start < s.stop)
             self._set_state(piece, self._inner.state.get(whole.parameter, {}))
         for whole in wholes:
             self._inner.state.pop(whole.parameter, None)
@@ -375,6 +356,13 @@ class SlicedUpdate:
         self._set_state(segment, kept[segment.first])
         self._names_row(segment.bucket)[segment.first : segment.last + 1] = self._mask(kept[segment.first])
         self._share_state(segment)
+
+
+def _bare_step(optimizer: Optimizer) -> None:
+    """The step without what torch wraps around it: hooks, which are for the user's optimizer, and a profiler's record,
+    which takes as long as the update of a small piece."""
+    step: Any = type(optimizer).step
+    getattr(step, "__wrapped__", step)(optimizer)
 
 
 def _same_kind(optimizer: Optimizer, groups: list[dict[str, Any]]) -> Optimizer:

@@ -37,6 +37,9 @@ app = typer.Typer(help="Measure Weft on this machine.", no_args_is_help=True)
 
 Blocks = Annotated[int, typer.Option(help="How many alternating blocks of each contender.")]
 Only = Annotated[list[str] | None, typer.Option(help="Only the work of this name; may be given several times.")]
+Against = Annotated[
+    list[str] | None, typer.Option("--contender", help="Weft and this contender only; may be given several times.")
+]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write all figures to this file.")]
 Row = dict[str, Any]
 
@@ -69,27 +72,27 @@ def simulator(blocks: Blocks = 15, json_file: JsonFile = None) -> None:
 
 
 @app.command()
-def allreduce(blocks: Blocks = 15, only: Only = None, json_file: JsonFile = None) -> None:
+def allreduce(blocks: Blocks = 15, only: Only = None, contender: Against = None, json_file: JsonFile = None) -> None:
     """The sum of a vector over 2 and 4 processes: torch's Gloo, Open MPI, and a memory copy as the limit."""
-    _compete(ALLREDUCE, blocks, 15, only, json_file)
+    _compete(ALLREDUCE.against(contender or ()), blocks, 15, only, json_file)
 
 
 @app.command()
-def throughput(blocks: Blocks = 15, only: Only = None, json_file: JsonFile = None) -> None:
+def throughput(blocks: Blocks = 15, only: Only = None, contender: Against = None, json_file: JsonFile = None) -> None:
     """Training on 2 and 4 workers: DistributedDataParallel, and no communication as the limit."""
-    _compete(THROUGHPUT, blocks, 15, only, json_file)
+    _compete(THROUGHPUT.against(contender or ()), blocks, 15, only, json_file)
 
 
 @app.command()
-def overhead(blocks: Blocks = 50, only: Only = None, json_file: JsonFile = None) -> None:
+def overhead(blocks: Blocks = 50, only: Only = None, contender: Against = None, json_file: JsonFile = None) -> None:
     """Training with one worker under Weft: the bare loop."""
-    _compete(OVERHEAD, blocks, 50, only, json_file)
+    _compete(OVERHEAD.against(contender or ()), blocks, 50, only, json_file)
 
 
 @app.command()
-def codecs(blocks: Blocks = 15, only: Only = None, json_file: JsonFile = None) -> None:
+def codecs(blocks: Blocks = 15, only: Only = None, contender: Against = None, json_file: JsonFile = None) -> None:
     """Gradients into payloads and back: the same in torch operations, and a memory copy as the limit."""
-    _compete(CODECS, blocks, 15, only, json_file)
+    _compete(CODECS.against(contender or ()), blocks, 15, only, json_file)
 
 
 @app.command()
