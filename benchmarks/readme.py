@@ -99,8 +99,8 @@ def main() -> None:
         *machine_lines(reports),
         'Medians and 95 % intervals; "2.00x" means that the other takes twice as long as Weft. Limits of the machine: '
         "`nocomm` is the same loop",
-        "without communication, `memcpy` a mere copy of the bytes; `off` is Weft with `--on-loss stop`. A bar is what Weft wants to reach, by the lower end "
-        "of the interval.",
+        "without communication, `memcpy` a mere copy of the bytes; `off` is Weft with `--on-loss stop`. A bar is what "
+        "Weft wants to reach, by the lower end of the interval.",
         "",
         "| what | measured | bar |",
         "|---|---|---|",
