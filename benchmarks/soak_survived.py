@@ -36,6 +36,7 @@ from weft.engines.local.launcher import run_local
 from weft.engines.real.job import RealJob
 from weft.engines.real.observer import Observer
 from weft.engines.real.outcome import RealOutcome
+from weft.engines.real.replacement import CAME_IN
 
 HANG_S = 10.0
 """A run hangs if for so long no process of it has logged anything."""
@@ -175,17 +176,19 @@ def wrong_in(wanted: KilledRun, folder: Path) -> list[str]:
 
 
 def _names(kills: Sequence[Kill], told: list[str], losses: list[tuple[int, str, bool]]) -> list[str]:
-    """Each kill is told once, with its worker and signal, and stands among the losses if its worker took part."""
+    """Each kill is told once, with its worker and signal, and stands among the losses if its worker took part. A
+    newcomer that is ended because another was lost while it came in is a loss, too, but no kill."""
     named = [match for text in told if (match := NAMED.match(text))]
     wanted, found = Counter(kill.rank for kill in kills), Counter(int(match[1]) for match in named)
     lost = Counter(int(match[1]) for match in named if match[2] == "is lost")
     missed = [] if wanted == found else [f"killed were workers {dict(wanted)}, but told of {dict(found)}"]
-    if lost != Counter(rank for rank, cause, _ in losses if "signal 9" in cause) or lost.total() != len(losses):
+    if lost != Counter(rank for rank, cause, _ in losses if cause != CAME_IN):
         missed.append(f"lost were workers {dict(lost)}, but the outcome says {losses}")
     return missed
 
 
 def _without_successor(kills: Sequence[Kill], losses: list[tuple[int, str, bool]]) -> list[int]:
-    """Lost workers that were not replaced, but those that were killed when scripts ended."""
+    """Workers whose last loss was not made good, but those that were killed when scripts ended."""
     at_end = {kill.rank for kill in kills if kill.moment == END}
-    return [rank for rank, _, is_replaced in losses if not is_replaced and rank not in at_end]
+    last = {rank: is_replaced for rank, _, is_replaced in losses}
+    return [rank for rank, is_replaced in last.items() if not is_replaced and rank not in at_end]

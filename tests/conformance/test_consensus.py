@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch  # noqa: F401  once for all workers that are forked from here
 from support.processes.real import Heard, real
+from support.processes.sessions import reductions_of
 from support.scripts.training_scripts import simulated
 
 from weft.core.consensus import END
@@ -123,7 +124,7 @@ Reports = list[tuple[int, dict[str, float], float | None]]
 def talk() -> tuple[RunSession, Reports]:
     """With two workers that have joined, and what it will report."""
     reports: Reports = []
-    engine = RunSession(2, None, None, "shm", lambda rank, message: None)
+    engine = RunSession(2, None, reductions_of(2), lambda rank, message: None)
     engine.on_report = lambda *told: reports.append(told)
     for rank in range(2):
         engine.hear(rank, ScriptJoined(["w (3,) float64"], 24, None, 0))

@@ -140,7 +140,7 @@ class NetworkOptions:
 
     trusted: bool = field(
         default=False,
-        metadata=_told(option_values.truth, "true", "all on it are trusted: torch.distributed uses it as it is"),
+        metadata=_told(option_values.truth, "true", "all on it are trusted: nothing between hosts is encrypted"),
     )
 
 

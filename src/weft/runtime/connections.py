@@ -32,7 +32,8 @@ class Connections:
     """Connections to the other workers: rings or TCP on the same host, TCP with TLS to other hosts.
 
     Traffic within a host is not encrypted: it stays on loopback, or in network namespaces that the launcher has made
-    for this run alone. Traffic between hosts is encrypted, unless their network, too, was made for this run alone.
+    for this run alone. Traffic between hosts is encrypted, unless their network, too, was made for this run alone, or
+    the user says that it is trusted (--set network.trusted=true). Every connection is authenticated, everywhere.
     """
 
     def __init__(self, job: WorkerJob) -> None:
@@ -76,8 +77,8 @@ class Connections:
 
         job, listener = self._job, self._listener
         assert listener is not None
-        tls = None
-        if self._others and not job.is_private:
+        tls, is_private = None, job.is_private or job.trusts_network
+        if self._others and not is_private:
             from weft.transports.certificates import Authority, contexts
 
             tls = contexts(Authority.of(job.secret).issue(job.rank))
@@ -91,7 +92,7 @@ class Connections:
             rank_of=lambda node: None if job.survives and node in world.servers else rank_of(world, node),
             on_broken=self.on_broken,
             tls=tls,
-            is_private=job.is_private,
+            is_private=is_private,
             others=others,
             first_view=job.first_view,
             connect_timeout_s=job.connect_timeout_s,

@@ -68,8 +68,8 @@ def listen(host: str, port: int = 0) -> socket.socket:
 class TcpTransport:
     """Frames between this process and the others of the run, over TCP.
 
-    The secret authenticates every connection. Off loopback all connections also use TLS, unless `is_private`: then only
-    processes of this run are on the network.
+    The secret authenticates every connection. Off loopback all connections also use TLS, unless `is_private`: then
+    nobody is on the network who would listen or interfere.
     """
 
     def __init__(
@@ -97,7 +97,8 @@ class TcpTransport:
         `others` are the ranks to connect to; None: all. `first_view` is the first view in which a newcomer may come in,
         and else 0.
 
-        `is_private` is for network namespaces that Weft made itself, for this run alone, on one machine.
+        `is_private` is for network namespaces that Weft made itself, for this run alone, on one machine, and for
+        networks that the user declares to be trusted.
         """
         _check_run(num_processes, addresses, secret)
         if tls is None and not is_private:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from support.processes.sessions import reductions_of
 
 from weft.config.compression import cheapest, codec
 from weft.config.network import EmulatedNetwork
@@ -15,12 +16,7 @@ TWO_HOSTS = (0, 0, 1, 1)
 
 
 def choice(**asked: Any) -> ReductionChoice:
-    """The choice of four workers in shared memory, but for what is asked."""
-    plain = {
-        "hosts": (0, 0, 0, 0), "transport": SHM, "collective": None, "network": None, "bucket_bytes_max": 4 << 20,
-        "on_devices": (), "reduce_place": "auto",
-    }  # fmt: skip
-    return ReductionChoice(**{**plain, **asked})
+    return reductions_of(4, **asked)
 
 
 @pytest.mark.parametrize(
@@ -79,6 +75,11 @@ def test_what_is_compressed_is_reduced_by_messages_in_the_cheapest_scheme_of_its
             {"hosts": TWO_HOSTS},
             "processes on 2 hosts: shared memory within a host, TLS between them",
             LINKS[TLS],
+        ),
+        (
+            {"hosts": TWO_HOSTS, "trusts_network": True},
+            "processes on 2 hosts: shared memory within a host, sockets (tcp) between them",
+            LINKS[TCP],
         ),
         (
             {"hosts": TWO_HOSTS, "network": EmulatedNetwork(1e9, 2.0)},

@@ -1,8 +1,10 @@
 """A run session that is talked to by a test, in place of workers."""
 
+from dataclasses import fields
 from typing import Any
 
 from support.processes.records import status_with
+from weft.engines.real.reduce_choice import ReductionChoice
 from weft.engines.real.session import RunSession
 from weft.runtime.messages import Message, ScriptJoined
 
@@ -10,16 +12,28 @@ STATUS = status_with(time_s=1.0, step=5, samples=10.0, doing="ended")
 LAYOUT = ["w (3,) float64"]
 
 
+REDUCTIONS = {field.name for field in fields(ReductionChoice)}
+
+
+def reductions_of(num_workers: int, **asked: Any) -> ReductionChoice:
+    """Those of workers in the shared memory of one host, but for what is asked."""
+    plain = {
+        "hosts": [0] * num_workers, "transport": "shm", "collective": None, "network": None, "bucket_bytes_max": 4 << 20,
+        "on_devices": (), "reduce_place": "auto",
+    }  # fmt: skip
+    return ReductionChoice(**{**plain, **asked})
+
+
 class Talk:
     """A conversation, what each worker was sent and what was reported."""
 
     def __init__(self, num_workers: int = 3, strategy: str | None = None, **options: Any) -> None:
-        collective, transport = options.pop("collective", None), options.pop("transport", "shm")
+        """`options` are those of the session and of its reductions."""
+        asked = {name: options.pop(name) for name in REDUCTIONS & options.keys()}
         self.sent: list[tuple[int, Message]] = []
         self.reports: list[tuple[int, dict[str, float], float | None]] = []
-        self.engine = RunSession(
-            num_workers, strategy, collective, transport, lambda *said: self.sent.append(said), **options
-        )
+        reductions = reductions_of(num_workers, **asked)
+        self.engine = RunSession(num_workers, strategy, reductions, lambda *said: self.sent.append(said), **options)
         self.engine.on_report = lambda *told: self.reports.append(told)
         self.words: list[str] = []
         self.engine.on_tell = self.words.append

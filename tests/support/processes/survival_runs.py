@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from support.processes.sessions import joined
+from support.processes.sessions import joined, reductions_of
 from weft.config.on_loss import REPLACE
 from weft.data.share_records import Reached
 from weft.engines.real.observer import Observer
@@ -41,7 +41,7 @@ class Run:
         self.states: dict[int, str] = {}
         self.workers = [WorkerRecord(rank, "mill", 100 + rank) for rank in range(num_workers)]
         self.watchdog = Watchdog(num_workers)
-        self.session = RunSession(num_workers, strategy, None, "shm", self._send)
+        self.session = RunSession(num_workers, strategy, reductions_of(num_workers), self._send)
         observer = Observer(on_tell=self.words.append, on_lost=self.lost.append, on_replaced=self.replaced.append)
         self.survival = Survival(
             on_loss,

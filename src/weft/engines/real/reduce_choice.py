@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from weft.config.compression import cheapest as cheapest_scheme
 from weft.config.compression import codec as codec_of
 from weft.config.network import EmulatedNetwork
+from weft.config.registry import AUTO
 from weft.core.strategy import Strategy
 from weft.cost.choice import Ground, taken
 from weft.cost.links import Link
@@ -30,11 +31,13 @@ class ReductionChoice:
     """The number of each worker's host."""
     transport: str
     collective: str | None
-    """The collective that the user asks for; None: native if possible, else the cheapest."""
+    """The collective that the user asks for; None or 'auto': native if possible, else the cheapest."""
     network: EmulatedNetwork | None
     bucket_bytes_max: int
     on_devices: Sequence[int]
     reduce_place: str
+    trusts_network: bool = False
+    """Nothing between hosts is encrypted."""
     survives: bool = False
     """Whether the others go on when a worker is lost: those that wait for native sums between hosts, which the first
     worker of each host makes, could not."""
@@ -45,13 +48,17 @@ class ReductionChoice:
         `strategy` is None for one of the script's own, which may reduce, too.
         """
         if strategy is not None and not strategy.reduces:
-            return self.collective, None
-        collective, ground = self.collective, self._ground()
+            return self._asked, None
+        collective, ground = self._asked, self._ground()
         if collective is None and (self.transport == TCP or compress is not None or self._survives_between_hosts):
             collective = taken(cut(num_bytes, self.bucket_bytes_max), ground)
         if compress is None:
             return collective, None
         return collective, cheapest_scheme(codec_of(compress), num_bytes, len(self.hosts), ground.slowest)
+
+    @property
+    def _asked(self) -> str | None:
+        return None if self.collective == AUTO else self.collective
 
     @property
     def _survives_between_hosts(self) -> bool:
@@ -63,18 +70,18 @@ class ReductionChoice:
         """What was chosen, and what else it could cost."""
         ground, buckets = self._ground(), cut(num_bytes, self.bucket_bytes_max)
         collective, scheme = self.choose(strategy, compress, num_bytes)
-        is_chosen = self.collective is None and collective is not None and ground.shares_links
+        is_chosen = self._asked is None and collective is not None and ground.shares_links
         coding = None if compress is None else coded(compress, scheme, num_bytes, ground)
         place, how = self._place(len(ground.sizes)), self._native(len(ground.sizes), layout)
         why = ONE_STREAM if is_chosen else ""
-        if self.collective is None and strategy.reduces and compress is None and self._survives_between_hosts:
+        if self._asked is None and strategy.reduces and compress is None and self._survives_between_hosts:
             why = GOES_ON
         return explained(strategy, text, place, how, buckets, ground, collective, coding, why)
 
     def _ground(self) -> Ground:
         """The number of workers on each host, and the links that are assumed within and between hosts."""
         net, sizes = self.network, tuple(Counter(self.hosts).values())
-        between = LINKS[TLS if len(sizes) > 1 else self.transport]
+        between = LINKS[self.transport if len(sizes) == 1 else TCP if self.trusts_network else TLS]
         if net is not None:
             between = Link(net.worst.delay_s, net.worst.bytes_per_s)
         return Ground(sizes, LINKS[self.transport] if len(sizes) > 1 else between, between)
@@ -88,5 +95,5 @@ class ReductionChoice:
         net = f", {self.network}" if self.network else ""
         if num_hosts == 1:
             return f"processes of this machine over {PLACES[self.transport]}{net}"
-        between = "sockets (tcp)" if net else "TLS"
+        between = "sockets (tcp)" if net or self.trusts_network else "TLS"
         return f"processes on {num_hosts} hosts: {PLACES[self.transport]} within a host, {between} between them{net}"

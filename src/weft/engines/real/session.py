@@ -6,12 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from weft.config.compression import check_pair, said, with_codec
 from weft.config.compression import codec as codec_of
 from weft.config.devices import check_on_devices
-from weft.config.network import EmulatedNetwork
-from weft.config.registry import AUTO
 from weft.config.registry import strategy as strategy_of
 from weft.core.consensus import END, Consensus, Look
 from weft.core.score import WORST, best
-from weft.cost.staging import AUTO as AUTO_PLACE
 from weft.data.proportional import EVERY, Done
 from weft.data.shares import STATIC, Shares, check_sharing, with_share
 from weft.engines.explanation import Explanation
@@ -73,39 +70,21 @@ class RunSession:
         self,
         num_workers: int,
         strategy: str | None,
-        collective: str | None,
-        transport: str,
+        reductions: ReductionChoice,
         send: Send,
         *,
         compress: str | None = None,
         steps_max: int | None = None,
         global_batch: int | None = None,
         baseline: str | None = None,
-        bucket_bytes_max: int = 4 << 20,
-        network: EmulatedNetwork | None = None,
         share: str = STATIC,
         block_steps: int = EVERY,
-        on_devices: Sequence[int] = (),
-        reduce_place: str = AUTO_PLACE,
-        hosts: Sequence[int] = (),
-        survives: bool = False,
     ) -> None:
-        """`hosts` has the number of each worker's host; empty: all are on one. `survives`: others go on without one."""
-        self.num_workers, self._hosts = num_workers, list(hosts) or [0] * num_workers
+        self.num_workers, self._hosts = num_workers, reductions.hosts
         self._members = set(range(num_workers))
         """The workers that take part: all that have not been lost."""
-        self._strategy, self._send, self._transport = strategy, send, transport
-        self._compress, self._on_devices, self._shares = compress, on_devices, Shares(num_workers, share, block_steps)
-        self._reductions = ReductionChoice(
-            hosts=self._hosts,
-            transport=transport,
-            collective=None if collective == AUTO else collective,
-            network=network,
-            bucket_bytes_max=bucket_bytes_max,
-            on_devices=on_devices,
-            reduce_place=reduce_place,
-            survives=survives,
-        )
+        self._strategy, self._reductions, self._send, self._compress = strategy, reductions, send, compress
+        self._shares = Shares(num_workers, share, block_steps)
         self._steps_max, self._global_batch, self._baseline, self._share = steps_max, global_batch, baseline, share
         self.late_joins, self._joined = LateJoins(send), dict[int, ScriptJoined]()
         self._more = dict[int, ScriptJoined]()  # those that have joined with a further model, until all have
@@ -255,7 +234,9 @@ class RunSession:
         built = None
         if text != OWN:
             built = strategy_of(text)
-            built.check(self.num_workers, self.num_workers if self._transport == TCP else len(set(self._hosts)))
+            built.check(
+                self.num_workers, self.num_workers if self._reductions.transport == TCP else len(set(self._hosts))
+            )
             self.is_alike = self.is_alike or built.keeps_replicas_equal
             check_sharing(built, text, self._share)
             self._deals_portions = self._deals_portions or built.deals_portions
@@ -266,7 +247,7 @@ class RunSession:
         if compress is not None and built is not None:
             check_pair(built, codec_of(compress), text)
         self.label = self._baseline or with_share(with_codec(text or "the script's own", compress), self._share)
-        if self._on_devices:
+        if self._reductions.on_devices:
             check_on_devices(built, compress, self.label)
         ports = [self._joined[other].port for other in range(self.num_workers)]
         collective, scheme = self._reductions.choose(built, compress, first.num_bytes)

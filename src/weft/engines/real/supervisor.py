@@ -21,6 +21,7 @@ from weft.engines.real.job import RealJob
 from weft.engines.real.observer import Observer
 from weft.engines.real.orderly_stop import OrderlyStop
 from weft.engines.real.outcome import RealOutcome
+from weft.engines.real.reduce_choice import ReductionChoice
 from weft.engines.real.returned_files import ReturnedFiles
 from weft.engines.real.session import RunSession
 from weft.engines.real.stalls import Delays
@@ -67,21 +68,14 @@ class Supervisor:
         self._session = RunSession(
             job.num_workers,
             job.strategy,
-            job.collective,
-            job.transport,
+            _reductions(job),
             self._send,
             steps_max=job.steps_max,
             global_batch=job.global_batch,
             baseline=job.baseline,
             compress=job.compress,
-            bucket_bytes_max=job.options.buckets.bytes_max,
-            network=job.network,
             share=job.sharing,
             block_steps=job.options.shares.every,
-            on_devices=sorted(job.devices),
-            reduce_place=job.options.reduce.place,
-            hosts=job.hosts,
-            survives=job.survives,
         )
         self._session.on_explain, self._session.on_tell = observer.on_explain, observer.on_tell
         self._session.on_report = self._take_report
@@ -385,3 +379,18 @@ class Supervisor:
         """Close the selector, and drop files that have not arrived completely."""
         self._returned_files.close()
         self._selector.close()
+
+
+def _reductions(job: RealJob) -> ReductionChoice:
+    """What this run's reductions are chosen by."""
+    return ReductionChoice(
+        hosts=list(job.hosts) or [0] * job.num_workers,
+        transport=job.transport,
+        collective=job.collective,
+        network=job.network,
+        bucket_bytes_max=job.options.buckets.bytes_max,
+        on_devices=sorted(job.devices),
+        reduce_place=job.options.reduce.place,
+        trusts_network=job.options.network.trusted,
+        survives=job.survives,
+    )
