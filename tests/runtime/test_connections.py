@@ -123,7 +123,8 @@ def test_workers_of_a_host_use_rings_and_talk_tls_to_those_of_others() -> None:
 
 @pytest.mark.parametrize("why", ["is_private", "trusts_network"])
 def test_in_a_network_of_the_runs_own_and_in_one_that_is_trusted_nothing_is_encrypted(why: str) -> None:
-    with apart(**{why: True}) as ends:
+    options: dict[str, Any] = {why: True}
+    with apart(**options) as ends:
         assert [sorted(sockets_of(end)._links) for end in ends] == [[2], [2], [0, 1]]
         assert not any(link._is_tls for end in ends for link in sockets_of(end)._links.values())
 

@@ -95,8 +95,8 @@ class WorkerJob(Struct, frozen=True, tag=True, kw_only=True):
     is_private: bool = False
     """The addresses are in a network namespace that the launcher made for this run alone: no encryption is needed."""
     trusts_network: bool = False
-    """--set network.trusted: nothing between hosts is encrypted, and libraries that do not authenticate (Gloo, NCCL) may
-    be used there."""
+    """--set network.trusted: nothing between hosts is encrypted, and libraries that do not authenticate (Gloo, NCCL)
+    may be used there."""
     survives: bool = False
     """Whether the others go on when this worker is lost, so that its memory must not be theirs."""
     must_survive: bool = True

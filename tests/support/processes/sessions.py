@@ -18,8 +18,8 @@ REDUCTIONS = {field.name for field in fields(ReductionChoice)}
 def reductions_of(num_workers: int, **asked: Any) -> ReductionChoice:
     """Those of workers in the shared memory of one host, but for what is asked."""
     plain = {
-        "hosts": [0] * num_workers, "transport": "shm", "collective": None, "network": None, "bucket_bytes_max": 4 << 20,
-        "on_devices": (), "reduce_place": "auto",
+        "hosts": [0] * num_workers, "transport": "shm", "collective": None, "network": None,
+        "bucket_bytes_max": 4 << 20, "on_devices": (), "reduce_place": "auto",
     }  # fmt: skip
     return ReductionChoice(**{**plain, **asked})
 

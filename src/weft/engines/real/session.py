@@ -234,9 +234,8 @@ class RunSession:
         built = None
         if text != OWN:
             built = strategy_of(text)
-            built.check(
-                self.num_workers, self.num_workers if self._reductions.transport == TCP else len(set(self._hosts))
-            )
+            num_memories = self.num_workers if self._reductions.transport == TCP else len(set(self._hosts))
+            built.check(self.num_workers, num_memories)
             self.is_alike = self.is_alike or built.keeps_replicas_equal
             check_sharing(built, text, self._share)
             self._deals_portions = self._deals_portions or built.deals_portions
