@@ -13,25 +13,17 @@ from functools import partial
 from pathlib import Path
 
 from weft.bench.benchmark import Benchmark, Work, measure
-from weft.bench.contender import BenchmarkContender, weft_run
+from weft.bench.contender import BenchmarkContender, weft_with
 from weft.bench.throughput import TRAINING
-
-
-def over(transport: str, module: str, num_processes: int, task: str) -> list[str]:
-    """As weft_run, with this transport."""
-    command = weft_run(module, num_processes, task)
-    place = command.index("--")
-    return [*command[:place], "--transport", transport, *command[place:]]
-
 
 TRANSPORTS = Benchmark(
     name="transports",
     unit="seconds of one step",
     works=tuple(Work(name, name, 2) for name in ("cnn", "mlp", "transformer")),
     contenders=(
-        BenchmarkContender("weft", TRAINING, launcher=partial(over, "torch")),
-        BenchmarkContender("weft-shm", TRAINING, launcher=partial(over, "shm")),
-        BenchmarkContender("weft-tcp", TRAINING, launcher=partial(over, "tcp")),
+        BenchmarkContender("weft", TRAINING, launcher=partial(weft_with, ("--transport", "torch"))),
+        BenchmarkContender("weft-shm", TRAINING, launcher=partial(weft_with, ("--transport", "shm"))),
+        BenchmarkContender("weft-tcp", TRAINING, launcher=partial(weft_with, ("--transport", "tcp"))),
         BenchmarkContender("ddp", TRAINING),
         BenchmarkContender("ddp-view", TRAINING, rival="ddp"),
         BenchmarkContender("ddp-kept", TRAINING, keeps_memory=True),

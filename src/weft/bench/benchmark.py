@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from weft.bench.alternation import alternate
-from weft.bench.contender import BenchmarkContender
+from weft.bench.contender import BenchmarkContender, Launcher
 from weft.bench.group import Group
 from weft.bench.statistics import interval, paired_ratio
 from weft.core.errors import ConfigError, did_you_mean
@@ -26,6 +26,12 @@ class Work:
     num_processes: int
     rounds_share: float = 1.0
     """What part of the rounds it gets: less where it is listed only."""
+    launcher: Launcher | None = None
+    """How Weft is started for it; None: as for all works."""
+
+    def started(self, one: BenchmarkContender) -> BenchmarkContender:
+        """A contender as it is started for this work."""
+        return one if one.name != WEFT or self.launcher is None else replace(one, launcher=self.launcher)
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,7 @@ def times(benchmark: Benchmark, work: Work, num_rounds: int) -> dict[str, list[f
     """Seconds of one repetition for each contender that can run here, one value of each round."""
     with ExitStack() as stack:
         groups = {
-            one.name: stack.enter_context(Group(one, work.task, work.num_processes))
+            one.name: stack.enter_context(Group(work.started(one), work.task, work.num_processes))
             for one in benchmark.contenders
             if not one.missing()
         }

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -67,14 +67,15 @@ def _mpirun() -> Path:
 
 def weft_run(module: str, num_processes: int, task: str) -> list[str]:
     """Weft as its users start it."""
-    return _weft(module, num_processes, task)
+    return weft_with((), module, num_processes, task)
 
 
 def mortal_run(module: str, num_processes: int, task: str) -> list[str]:
     """Weft without what lets it go on when a worker is lost."""
-    return _weft(module, num_processes, task, "--on-loss", "stop")
+    return weft_with(("--on-loss", "stop"), module, num_processes, task)
 
 
-def _weft(module: str, num_processes: int, task: str, *options: str) -> list[str]:
+def weft_with(options: Sequence[str], module: str, num_processes: int, task: str) -> list[str]:
+    """Weft with these options of `weft run`."""
     script = ROOT.joinpath(*module.split(".")).with_suffix(".py")
     return python_module("weft", ["run", str(script), "-n", str(num_processes), *options, "--", task])

@@ -25,6 +25,7 @@ from weft.bench.straggler import BEST as STRAGGLER_BEST
 from weft.bench.straggler import OTHERS as STRAGGLER_OTHERS
 from weft.bench.straggler import StragglerWorkload, measure_straggler
 from weft.bench.throughput import THROUGHPUT
+from weft.bench.wire import WIRE
 from weft.cli.show.files import check_writable, write_or_show
 from weft.cli.show.listing import NARROW
 from weft.cli.show.progress import progress
@@ -93,6 +94,12 @@ def overhead(blocks: Blocks = 50, only: Only = None, contender: Against = None, 
 def codecs(blocks: Blocks = 15, only: Only = None, contender: Against = None, json_file: JsonFile = None) -> None:
     """Gradients into payloads and back: the same in torch operations, and a memory copy as the limit."""
     _compete(CODECS.against(contender or ()), blocks, 15, only, json_file)
+
+
+@app.command()
+def wire(blocks: Blocks = 15, only: Only = None, contender: Against = None, json_file: JsonFile = None) -> None:
+    """Training whose workers talk over sockets, encrypted and not: DistributedDataParallel, which does not encrypt."""
+    _compete(WIRE.against(contender or ()), blocks, 15, only, json_file)
 
 
 @app.command()
