@@ -1,5 +1,7 @@
 """Writing a checkpoint: a machine that stops at any call leaves the newest complete one loadable."""
 
+import errno
+import os
 from pathlib import Path
 from shutil import copytree
 
@@ -9,7 +11,16 @@ from support.checkpoints.written import write_checkpoint
 
 from weft.checkpoints import writing
 from weft.checkpoints.disk import Disk
-from weft.checkpoints.folder import find_newest, lock, name_of, partials_in, put_back, remove_partials, steps_in
+from weft.checkpoints.folder import (
+    find_newest,
+    lock,
+    name_of,
+    partial_of,
+    partials_in,
+    put_back,
+    remove_partials,
+    steps_in,
+)
 from weft.checkpoints.manifest import read_manifest
 from weft.checkpoints.tensor_file import read_tensors
 from weft.checkpoints.writing import abandon, mark_finished
@@ -123,3 +134,19 @@ def test_a_finished_checkpoint_says_so_and_is_complete_at_every_moment(what: str
         assert find_newest(tmp_path).path == tmp_path / name_of(2)
         assert read_manifest(path).step == 1
     lock(tmp_path)
+
+
+def test_if_a_checkpoint_cannot_take_the_place_of_another_that_one_stays(tmp_path: Path) -> None:
+    class NoNewNames(QuickDisk):
+        """Takes the one there aside, but does not let the other have its name."""
+
+        def rename(self, source: Path, target: Path) -> None:
+            if target.name == name_of(4) and source.name.endswith(partial_of(4)):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            super().rename(source, target)
+
+    write_checkpoint(tmp_path, 4, QuickDisk())
+    with pytest.raises(OSError, match="Input/output error"):
+        write_checkpoint(tmp_path, 4, NoNewNames())
+    assert newest(tmp_path) == 4
+    assert steps_in(tmp_path) == [4]

@@ -72,7 +72,8 @@ def write_part(
 
 
 def complete(folder: Path, manifest: Manifest, parts: Sequence[WorkerPart], disk: Disk) -> Path:
-    """Write the manifest, and give the checkpoint its name; the path. Raises OSError, and then nothing has changed."""
+    """Write the manifest, and give the checkpoint its name; the path. Raises OSError if that fails, and then those of
+    before are there, or if it is not known to be on the disk."""
     manifest = msgspec.structs.replace(manifest, workers=sorted(parts, key=lambda part: part.rank))
     partial, path = folder / partial_of(manifest.step), folder / name_of(manifest.step)
     text = encode(manifest)
@@ -82,9 +83,15 @@ def complete(folder: Path, manifest: Manifest, parts: Sequence[WorkerPart], disk
     disk.sync_folder(partial)
     aside = folder / aside_of(manifest.step)
     disk.remove(aside)
-    if path.exists():  # one that was passed over as damaged, or in which others were less far
+    stands = path.exists()  # one that was passed over as damaged, or in which others were less far
+    if stands:
         disk.rename(path, aside)
-    disk.rename(partial, path)
+    try:
+        disk.rename(partial, path)
+    except OSError:
+        if stands:
+            disk.rename(aside, path)
+        raise
     disk.sync_folder(folder)
     disk.remove(aside)
     prune(folder, manifest.step, disk)

@@ -13,7 +13,7 @@ Each worker writes only its own line of words, and its own stretch of `params`:
 | 3     | its stretch of `params`                |                                                                  |
 | 4     | COMMITTED = version, after a fence     | all COMMITTED >= version: all stretches are updated              |
 
-If a worker is lost, the lowest of the others finishes its stretch when they have committed: it undoes the bucket that
+If a worker is lost, the lowest of the others finishes its stretch when they have committed: it undoes the piece that
 was half updated (store/journal.py), goes on in the lost one's place, and writes that one's COMMITTED. The next
 reduction, of the new view, is applied by the members of that view, each to a stretch by its place among them.
 
@@ -186,7 +186,9 @@ class SharedParams:
         No other worker reads the stretch before all have committed.
         """
         arena = self._arena
-        told = {arena.words[arena.worker_line(worker) + WRITTEN] for worker in self._workers}
+        # a worker that was lost before it began this update has told only what it wrote before its last one
+        begun = [worker for worker in self._workers if self._has(worker, STEPPING, self.version)]
+        told = {arena.words[arena.worker_line(worker) + WRITTEN] for worker in begun}
         if written and len(told) > 1:
             raise self._refusal(written[0])
         self._take_written(self._stretches(arena.local_rank))

@@ -109,7 +109,8 @@ class Arena:
         return np.frombuffer(memory, f"f{itemsize}", num_elements, offset)
 
     def journal(self, worker: int) -> Array:
-        """Memory for the old values of a worker's stretch of one bucket: parameters and all state rows."""
+        """Memory for the old values of a piece of a worker's stretch: parameters and all state rows; enough for a whole
+        bucket, of which only what is used takes memory."""
         start = self._journal_start + worker * self._journal_bytes
         return np.frombuffer(self._shared, np.uint8, self._journal_bytes, start)
 

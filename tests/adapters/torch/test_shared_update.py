@@ -11,6 +11,8 @@ from torch.optim import SGD, Adam, Optimizer
 
 from weft.adapters.torch import pieces
 from weft.adapters.torch.replica import TorchReplica
+from weft.adapters.torch.shared_update import SharedUpdate
+from weft.adapters.torch.sliced import SlicedUpdate
 from weft.core.names import Bucket
 from weft.core.seat import ReplicaMemory
 
@@ -80,12 +82,16 @@ def step(replicas: Sequence[TorchReplica], number: int) -> None:
         replica.shared_update.step(dict.fromkeys(range(len(replica.buckets)), None))
 
 
-def fill(replica: TorchReplica, number: int) -> None:
+def fill(replica: TorchReplica, number: int, without: int | None = None) -> None:
+    """Gradients of a step; the first tensor of the bucket `without` has none."""
     rng = np.random.default_rng(number)
     for bucket in range(len(replica.buckets)):
         gradient = replica.array("gradient", bucket)
         gradient[:] = rng.normal(size=gradient.size)
-        gradient[list(replica.flags(bucket))] = 1.0
+        flags = list(replica.flags(bucket))
+        gradient[flags] = 1.0
+        if bucket == without:
+            gradient[flags[0]] = 0.0
 
 
 def alone(kind: str, num_steps: int) -> list[Any]:
@@ -95,6 +101,93 @@ def alone(kind: str, num_steps: int) -> list[Any]:
     for number in range(num_steps):
         step([replica], number)
     return [array.copy() for array in memory.params]
+
+
+def update_of(replica: TorchReplica) -> SharedUpdate:
+    assert replica.shared_update is not None
+    return replica.shared_update
+
+
+def halving(replica: TorchReplica) -> TorchReplica:
+    """The same, with a rate that is halved after every step."""
+
+    def halve(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        optimizer.param_groups[0]["lr"] *= 0.5
+
+    replica.optimizers.all[0].register_step_post_hook(halve)
+    return replica
+
+
+class Death:
+    """The second of three workers dies at a piece of its second step, which the others have made."""
+
+    def __init__(self, first: int, without: int | None = None) -> None:
+        self.memory, self.first, self.without = Memory(), first, without
+        three = [halving(worker(self.memory, place, 3, "adam")) for place in range(3)]
+        step(three, 0)
+        for replica in three:
+            fill(replica, 1, without)
+            update_of(replica).begin_update()
+        self.buckets = dict.fromkeys(range(len(three[0].buckets)), None)
+        lost, *self.left = three[1], three[0], three[2]
+        update_of(lost).journal_updates(Journal(first))
+        with pytest.raises(Died):
+            update_of(lost).step(self.buckets)
+        for replica in self.left:
+            update_of(replica).step(self.buckets)
+
+    def finish(self) -> None:
+        """The first of those that are left finishes the update."""
+        update_of(self.left[0]).finish_update(self.memory.spans(1, 3), Journal(), self.first, None)
+
+    def check(self) -> None:
+        """After one more step of those that are left, all is as if nobody had died."""
+        for place, replica in enumerate(self.left):
+            update_of(replica).respan(self.memory.spans(place, len(self.left)))
+        step(self.left, 2)
+        memory = Memory()
+        replica = halving(worker(memory, 0, 1, "adam"))
+        step([replica], 0)
+        fill(replica, 1, self.without)
+        update_of(replica).begin_update()
+        update_of(replica).step(self.buckets)
+        step([replica], 2)
+        for found, expected in zip(self.memory.params, memory.params, strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 64)
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("first", [0, 1, 3])
+@pytest.mark.parametrize("without", [None, 0, 1])
+def test_an_update_is_finished_with_the_rate_of_its_step_also_if_a_tensor_has_no_gradient(
+    first: int, without: int | None
+) -> None:
+    death = Death(first, without)
+    death.finish()
+    death.check()
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("within", ["_gather_state", "_take_state"])
+def test_who_finishes_an_update_may_die_over_it(within: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    death, original = Death(2), getattr(SlicedUpdate, within)
+
+    def dies(*arguments: Any) -> None:
+        original(*arguments)
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SlicedUpdate, within, dies)
+        with pytest.raises(Died):
+            death.finish()
+    del death.left[0]
+    death.finish()
+    death.check()
 
 
 @pytest.mark.parametrize("kind", ["momentum", "adam"])

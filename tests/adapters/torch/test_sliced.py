@@ -302,6 +302,19 @@ def test_hooks_of_all_optimizers_are_told_of_the_user_s_optimizer_once_a_step() 
     assert told == [optimizer for optimizer in team.optimizers for _ in handles]
 
 
+def test_what_a_gradient_scaler_left_for_one_step_does_not_count_in_the_next() -> None:
+    team, plain = Team(torch.optim.SGD, fused=True), Plain(torch.optim.SGD, fused=True)
+    for optimizer in (*team.optimizers, plain.optimizer):
+        vars(optimizer).update(grad_scale=None, found_inf=torch.ones(()))
+    train(team, plain, [0], [range(6)])
+    for optimizer in (*team.optimizers, plain.optimizer):
+        del optimizer.grad_scale, optimizer.found_inf  # type: ignore[attr-defined]
+    train(team, plain, [1], [range(6)])
+    for mine, theirs, before in zip(team.members[0].params, plain.params, parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs)
+        assert torch.equal(mine, before) == (mine is team.members[0].params[4])
+
+
 def test_optimizers_that_look_at_whole_tensors_are_not_shared_out() -> None:
     class Own(torch.optim.SGD):
         """Nobody knows what it does."""

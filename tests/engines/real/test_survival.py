@@ -213,6 +213,16 @@ def test_a_newcomer_that_is_ended_because_another_is_lost_is_not_said_to_be_kill
     assert [loss.cause for loss in run.survival.losses.all] == [*["killed by signal 9 (SIGKILL)"] * 2, CAME_IN]
 
 
+def test_a_stuck_newcomer_is_killed_even_if_one_worker_is_left() -> None:
+    run = Run(num_workers=2).lay_out(0, 1)
+    run.lose(1)
+    assert run.started == [1]
+    run.states = {0: "S", 1: "T"}
+    run.check(0.0)
+    run.check(timeouts.PROCESS_STOPPED_S + 1.0)
+    assert run.killed == [1]
+
+
 def test_of_workers_that_are_all_stuck_one_is_left() -> None:
     run = Run(SHRINK).lay_out(0, 1, 2)
     run.states = dict.fromkeys(range(3), "T")

@@ -53,4 +53,4 @@ class SharedUpdate:
         theirs = self._sliced[self._optimizers.stepping].of_lost(spans, journal, first)
         if undo is not None:
             undo(theirs.changing(first))
-        theirs.finish(self._applied, first)
+        theirs.finish(self._applied)

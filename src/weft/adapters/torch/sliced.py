@@ -61,6 +61,8 @@ class SlicedUpdate:
         """Keeps the old values of each piece while it is updated; None where a lost worker ends the run."""
         self._before: list[list[Any]] = []
         """By bucket: the rows of numbers of tensors before the last step, for `of_lost`."""
+        self._first = 0
+        """The first piece that is updated here: those before it were updated by a worker that was lost."""
         self._params = [torch.from_numpy(array) for array in memory.master or memory.params]
         self._seen = [torch.from_numpy(array) for array in memory.seen]
         self._flags = [flat.flags() for flat in flats]
@@ -80,7 +82,7 @@ class SlicedUpdate:
         return [list(self._cut(bucket, merge=True)) for bucket in range(len(self._flats))]
 
     def _cut(self, bucket: int, *, merge: bool) -> Iterator[Segment]:
-        for piece in self._pieces:
+        for piece in self._pieces[self._first :]:
             if piece.bucket == bucket:
                 yield from cut(piece, self._flats[bucket], self._groups, merge=merge)
 
@@ -106,15 +108,15 @@ class SlicedUpdate:
         self._skip_all_unused()
         for hook in (*_global_optimizer_pre_hooks.values(), *self._optimizer._optimizer_step_pre_hooks.values()):
             hook(self._optimizer, (), {})
-        self._take_numbers()
-        self._update(buckets, 0)
+        self._take_numbers(self._optimizer)
+        self._update(buckets)
         for hook in (*self._optimizer._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values()):
             hook(self._optimizer, (), {})
         for group, mine in zip(self._optimizer.param_groups, self._inner.param_groups, strict=True):
             group.update({name: value for name, value in _without_params(mine).items() if name not in group})
 
-    def _update(self, buckets: Container[int], first: int) -> None:
-        """Run the inner optimizer on `buckets`, from piece `first` on: on all at once, or one by one for a journal."""
+    def _update(self, buckets: Container[int]) -> None:
+        """Run the inner optimizer on `buckets`: on all pieces at once, or one by one for a journal."""
         due: list[list[Segment]] = [[] for _ in self._pieces]
         for segment in self._all():
             if segment.bucket in buckets and segment.parameter.grad is not None:
@@ -124,7 +126,7 @@ class SlicedUpdate:
             if self._journal is None:
                 self._step_on([segment for mine in due for segment in mine])
                 return
-            for piece in self._pieces[first:]:
+            for piece in self._pieces:
                 if mine := due[piece.number]:
                     self._journal.keep(piece.number, self.changing(piece.number))
                     self._step_on(mine)
@@ -157,23 +159,17 @@ class SlicedUpdate:
         self._before = self._published()
 
     def of_lost(self, spans: Sequence[tuple[int, int]], journal: "UpdateJournal", first: int) -> "SlicedUpdate":
-        """An update of a lost worker's stretch from piece `first` on, as it would have made it: with its old state."""
+        """An update of a lost worker's stretch from piece `first` on, as it would have made it: with its old state, and
+        with the hyper-parameters of this step. What other pieces' tensors have published stays as it is, so that yet
+        another worker can do the same if this one dies here."""
         other = copy(self)
         other._memory = replace(self._memory, spans=spans)
-        other._journal, other._by_tensor = journal, set()
+        other._journal, other._by_tensor, other._first = journal, set(), first
         other._segments = other._cut_all()
         other._inner = other._build()
-        now = self._published()
-        self._publish(self._before)
-        other._gather_state()
-        self._publish(now)
-        other._take_state()  # publishes what its tensors had before
-        for segment in other._all():
-            if segment.piece < first:
-                tensors = slice(segment.first, segment.last + 1)
-                for k, row in enumerate(now[segment.bucket]):
-                    self._scalar_row(segment.bucket, k)[tensors] = row[tensors]
-        other._take_numbers()
+        other._gather_state(self._before)
+        other._take_state()
+        other._take_numbers(self._inner)
         return other
 
     def _published(self) -> list[list[Any]]:
@@ -181,32 +177,29 @@ class SlicedUpdate:
         sizes, rows = [len(flat.tensors) for flat in self._flats], range(len(self._scalars) + 1)
         return [[self._scalar_row(bucket, k)[:size].copy() for k in rows] for bucket, size in enumerate(sizes)]
 
-    def _publish(self, kept: Sequence[Sequence[Any]]) -> None:
-        for bucket, rows in enumerate(kept):
-            for k, row in enumerate(rows):
-                self._scalar_row(bucket, k)[: len(row)] = row
-
-    def finish(self, buckets: Container[int], first: int) -> None:
-        """Update what is left of a lost worker's stretch, from piece `first` on."""
+    def finish(self, buckets: Container[int]) -> None:
+        """Update what is left of a lost worker's stretch."""
         self._skip_all_unused()
-        self._update(buckets, first)
+        self._update(buckets)
 
     def respan(self, spans: Sequence[tuple[int, int]]) -> None:
         """Update another stretch from now on; its state is what all workers have published."""
-        self._gather_state()
+        self._gather_state(self._published())
         self._memory = replace(self._memory, spans=spans)
         self._by_tensor.clear()
         self._segments = self._cut_all()
         self._inner = self._build()
         self._take_state()
 
-    def _take_numbers(self) -> None:
-        """Take over the hyper-parameters of the user's optimizer."""
-        for group, mine in zip(self._optimizer.param_groups, self._inner.param_groups, strict=True):
+    def _take_numbers(self, source: Optimizer) -> None:
+        """Take over the hyper-parameters of another optimizer with the same groups."""
+        for group, mine in zip(source.param_groups, self._inner.param_groups, strict=True):
             mine.update(_without_params(group))
-        for name in ("grad_scale", "found_inf"):  # a gradient scaler leaves them for fused optimizers
-            if hasattr(self._optimizer, name):
-                setattr(self._inner, name, getattr(self._optimizer, name))
+        for name in ("grad_scale", "found_inf"):  # a gradient scaler leaves them for fused optimizers, during a step
+            if hasattr(source, name):
+                setattr(self._inner, name, getattr(source, name))
+            elif hasattr(self._inner, name):
+                delattr(self._inner, name)
 
     def _skip_all_unused(self) -> None:
         for bucket, flags in enumerate(self._flags):
@@ -232,11 +225,11 @@ class SlicedUpdate:
             self._share_state(whole)
             params = self._inner.param_groups[whole.group]["params"]
             params[:] = [parameter for parameter in params if parameter is not whole.parameter]
-        for piece in self._segments[bucket]:
-            piece.place(self._params[bucket], self._seen[bucket])
-            self._inner.param_groups[piece.group]["params"].append(piece.parameter)
-            whole = next(s for s in wholes if s.start <= piece.start < s.stop)
-            self._set_state(piece, self._inner.state.get(whole.parameter, {}))
+        for part in self._segments[bucket]:
+            part.place(self._params[bucket], self._seen[bucket])
+            self._inner.param_groups[part.group]["params"].append(part.parameter)
+            whole = next(s for s in wholes if s.start <= part.start < s.stop)
+            self._set_state(part, self._inner.state.get(whole.parameter, {}))
         for whole in wholes:
             self._inner.state.pop(whole.parameter, None)
 
@@ -296,7 +289,7 @@ class SlicedUpdate:
         state_dict, load = self._optimizer.state_dict, self._optimizer.load_state_dict
 
         def whole_state_dict(optimizer: Optimizer) -> dict[str, Any]:
-            self._gather_state()
+            self._gather_state(self._published())
             try:
                 return state_dict()
             finally:
@@ -309,20 +302,21 @@ class SlicedUpdate:
         self._optimizer.state_dict = MethodType(whole_state_dict, self._optimizer)  # type: ignore[method-assign]
         self._optimizer.load_state_dict = MethodType(load_everything, self._optimizer)  # type: ignore[method-assign]
 
-    def _gather_state(self) -> None:
-        """Set the state of the user's optimizer to views of the shared memory, with all workers' stretches."""
+    def _gather_state(self, published: Sequence[Sequence[Any]]) -> None:
+        """Set the state of the user's optimizer to views of the shared memory, with all workers' stretches; what is
+        `published` are the rows of numbers of tensors, by bucket."""
         assert self._memory.state is not None
-        for bucket, flat in enumerate(self._flats):
+        for bucket, (flat, (*numbers, masks)) in enumerate(zip(self._flats, published, strict=True)):
             rows = [torch.from_numpy(self._memory.state(k, bucket)) for k in range(len(self._state_names))]
             views = [flat.views(row) for row in rows]
             for number, tensor in enumerate(flat.tensors):
-                mask = int(self._names_row(bucket)[number])
+                mask = int(masks[number])
                 if not mask or id(tensor) not in self._groups:
                     continue
                 state: dict[str, Any] = {n: v[number] for n, v in zip(self._state_names, views, strict=True)}
                 for k, name in enumerate(self._scalars):
                     kind = mask >> len(self._state_names) + len(self._scalars) + 2 * k & 3
-                    state[name] = torch.tensor(float(self._scalar_row(bucket, k)[number]), dtype=SCALAR_KINDS[kind])
+                    state[name] = torch.tensor(float(numbers[k][number]), dtype=SCALAR_KINDS[kind])
                 self._optimizer.state[tensor] = {n: v for k, (n, v) in enumerate(state.items()) if mask >> k & 1}
 
     def _take_state(self) -> None:
@@ -359,8 +353,8 @@ class SlicedUpdate:
 
 
 def _bare_step(optimizer: Optimizer) -> None:
-    """The step without what torch wraps around it: hooks, which are for the user's optimizer, and a profiler's record,
-    which takes as long as the update of a small piece."""
+    """The step without what torch wraps around it: hooks, which are for the user's optimizer and run once a step, and a
+    profiler's record of every piece."""
     step: Any = type(optimizer).step
     getattr(step, "__wrapped__", step)(optimizer)
 

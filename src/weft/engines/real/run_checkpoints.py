@@ -13,6 +13,7 @@ A member that is lost, and a part that the disk does not take, end this: the che
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
@@ -186,10 +187,11 @@ class RunCheckpoints:
                     mark_finished(self._folder / name_of(self._step), self._disk)
             else:
                 complete(self._folder, manifest, parts, self._disk)
-            remove_partials(self._folder, self._disk)  # of one that was dropped, parts may have been written since
         except OSError as error:
             self._fail(error.strerror or str(error))
             return
+        with suppress(OSError):  # of one that was dropped, parts may have been written since
+            remove_partials(self._folder, self._disk)
         self._phase, self._written = CheckpointPhase.NONE, self._steps
         if self._is_last:
             self._tell_if_early(manifest)

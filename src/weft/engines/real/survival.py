@@ -118,7 +118,8 @@ class Survival:
                 self._workers()[rank].is_quarantined = True
                 self._give_up(rank, cause)
         while stuck := self._watchdog.stuck(now_s, self._session.ended, self._states()):
-            if not self.views.can_lose([stuck.rank]) or sum(not worker.lost for worker in self.members()) < 2:
+            is_member = stuck.rank in self.views.members  # the members do without a newcomer
+            if is_member and (not self.views.can_lose([stuck.rank]) or self._num_left() < 2):
                 break
             self._give_up(stuck.rank, stuck.cause)
         if not self._session.has_begun:
@@ -136,6 +137,9 @@ class Survival:
             self._go_on_without(worker, worker.lost or outlived or failed or how_it_ended(worker.exit_code))
         if self._on_loss == REPLACE:
             self._replace(now_s, is_stopping=is_stopping)
+
+    def _num_left(self) -> int:
+        return sum(not worker.lost for worker in self.members())
 
     def _can_lose(self) -> bool:
         """Whether the others may go on without a worker; tells the user, when one is dead, why they do not."""
