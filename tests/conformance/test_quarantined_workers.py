@@ -237,7 +237,7 @@ def test_chaos_that_would_only_spoil_gradients_is_refused(tmp_path: Path) -> Non
         ran(tmp_path, "", chaos=ChaosPlan(NAN, 1.0))
     assert str(refused.value) == (
         "--chaos would spoil the gradients of workers, and with --on-loss stop these go on and count for nothing.\n"
-        "  Use --on-loss replace, or shrink."
+        "  Use --on-loss replace or shrink, with -n 2 or more."
     )
 
 

@@ -67,6 +67,8 @@ for epoch in worker.epochs(int(os.environ.get("EPOCHS", "3"))):
             wait_for_lives(*map(int, os.environ["LIVES"].split(":")))
         time.sleep(float(os.environ.get("SLEEP", "0")))
     worker.report(lr=scheduler.get_last_lr()[0])
+    if os.environ.get("LEAVE") == str(epoch):
+        break
 note_loss("last loss")
 tensors = {**model.state_dict(), "lr": torch.tensor(scheduler.get_last_lr(), dtype=torch.float64)}
 for number, state in optimizer.state_dict()["state"].items():
@@ -127,6 +129,36 @@ def test_a_run_that_was_ended_again_and_again_ends_bit_equal(
     again = weft_command("run", "train.py", "-n", 3, *options, *CHECKPOINTS)
     assert (again.code, again.out) == (0, "")
     assert "there is nothing left to do" in again.err
+
+
+@pytest.mark.parametrize("num_workers", [1, 3])
+def test_a_script_that_has_left_its_loop_goes_on_with_the_next_epoch(
+    num_workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its scheduler has made the steps of the epoch in which it left, and makes none of them again."""
+    command, options = ("run", "train.py", "-n", num_workers), ("--checkpoint", "runs")
+    assert weft_command(*command).code == 0
+    expected = ends(num_workers)
+    monkeypatch.setenv("LEAVE", "1")
+    assert weft_command(*command, *options).code == 0
+    monkeypatch.delenv("LEAVE")
+    for rank in range(num_workers):
+        Path(f"used.{rank}").unlink()
+    resumed = weft_command(*command, *options, "--", "now to the end")
+    assert resumed.code == 0, resumed.err
+    assert "2 of 3 epochs" in resumed.err + resumed.out
+    assert ends(num_workers) == expected
+    lines = [line for rank in range(num_workers) for line in Path(f"used.{rank}").read_text().splitlines()]
+    assert {line.split()[0] for line in lines} == {"2"}
+
+
+def test_what_a_script_does_not_name_is_missed_at_the_end_too() -> None:
+    Path("train.py").write_text(SCRIPT.replace("worker.keep(scheduler=scheduler)\n", ""))
+    ended = weft_command("run", "train.py", "-n", 2, "--checkpoint", "runs")
+    assert ended.code == 0
+    assert "THE CHECKPOINT OF STEP 45 IS NOT WRITTEN" in ended.err
+    assert "the script's learning-rate scheduler would begin anew" in ended.err
+    assert steps_in(Path("runs")) == []
 
 
 ARRAYS = """
@@ -264,14 +296,14 @@ def test_within_an_epoch_one_and_several_do_not_fit_each_other(before: int, afte
 def test_a_run_of_which_one_worker_was_left_goes_on_with_as_many_as_it_was_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    command = ("run", "train.py", "--on-loss", "shrink", "--checkpoint", "runs", "-n")
+    command = ("run", "train.py", "--checkpoint", "runs", "-n")
     monkeypatch.setenv("KILL", "1:3")
-    first = weft_command(*command, 2, "--steps", 9)
+    first = weft_command(*command, 2, "--steps", 9, "--on-loss", "shrink")
     assert first.code == 0, first.err
     alone = weft_command(*command, 1)
     assert alone.code == 2
     assert "is of 2 workers within an epoch" in alone.err
-    rest = weft_command(*command, 2)
+    rest = weft_command(*command, 2, "--on-loss", "shrink")
     assert rest.code == 0, rest.err
     assert "with 2 workers instead of 1" in rest.err + rest.out
     lines = [line for rank in range(2) for line in Path(f"used.{rank}").read_text().splitlines()]

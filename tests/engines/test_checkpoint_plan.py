@@ -42,6 +42,25 @@ def test_only_the_very_same_run_has_nothing_left_to_do(tmp_path: Path) -> None:
     )
 
 
+def test_steps_count_from_the_beginning_of_the_run(tmp_path: Path) -> None:
+    before = facts(steps_max=3)
+    mark_finished(write_checkpoint(tmp_path, 3, run=before), Disk())
+    plan_checkpoints(tmp_path, facts(steps_max=4)).close()
+    planned = plan_checkpoints(tmp_path, before)
+    planned.close()
+    assert planned.finished is not None
+    assert nothing_left("runs/a", planned.finished) == (
+        "the run in 'runs/a' has finished (step 3, 1 of 3 epochs and 2 batches); there is nothing left to do. "
+        "Use more --steps to go on, or none; give another folder to train anew"
+    )
+    with pytest.raises(ConfigError) as refused:
+        plan_checkpoints(tmp_path, facts(steps_max=2))
+    assert str(refused.value) == (
+        f"--steps 2 counts from the run's beginning, but the newest checkpoint in '{tmp_path}' is of step 3.\n"
+        "  Use more steps, or give another folder."
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

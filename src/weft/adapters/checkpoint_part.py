@@ -91,6 +91,10 @@ class CheckpointPart:
         """Why no checkpoint can be taken where the script is; empty if one can."""
         if not self._worker._seat.survivor.shares.can_be_taken_over:
             return "checkpoints are taken in scripts that loop by worker.epochs(...) over worker.share(...)"
+        return self._why_unfit()
+
+    def _why_unfit(self) -> str:
+        """Why nobody could go on as this script; empty if one can."""
         nested = NESTED if self._worker._seat.survivor.shares.to_keep.is_nested else ""
         return nested or self._framework.unnamed(self._kept.values()) or self._worker.rates.unnamed()
 
@@ -103,7 +107,7 @@ class CheckpointPart:
         worker, framework = self._worker, self._framework
         seat: Any = worker._seat
         self.pass_over()
-        why = NESTED if seat.survivor.shares.to_keep.is_nested else ""
+        why = self._why_unfit()
         try:
             framework.check_finite()
         except CheckpointError as error:

@@ -242,6 +242,7 @@ class Keeping:
         if was_stopped or self._num_epochs is None or self._stored is not None:
             return
         if self._worker.steps > (self._checkpoints.last_step or 0) and not self._was_cut:
-            self._take(Position(self._num_epochs, 0, self._worker._last_samples))
+            # the last epoch, or the one in which the script has left its loop
+            self._take(Position(self._worker.epoch + 1, 0, self._worker._last_samples))
         if self._checkpoints.last_step == self._worker.steps:
             self._checkpoints.finish()

@@ -1,7 +1,8 @@
 """A newcomer's script begins where the run is: what its sponsor's script hands over, and how it is taken over."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from weft.adapters.sharing import can_share
@@ -75,6 +76,18 @@ class ScriptPlace:
 
     def begin_epoch(self, epoch: int) -> None:
         self._survivor.shares.begin_epoch(self._num_loops - 1, epoch)
+
+    @contextmanager
+    def in_epoch(self, epoch: int) -> Iterator[None]:
+        """The script makes an epoch. If it leaves its loop in it, who goes on from its last checkpoint begins with the
+        next; not if it was told to end, or leaves within a share."""
+        self.begin_epoch(epoch)
+        try:
+            yield
+        except GeneratorExit:
+            if not self._worker._is_over and not self._survivor.shares.is_in_share:
+                self.begin_epoch(epoch + 1)
+            raise
 
     def refusal(self, *, with_state: bool) -> str:
         """Why a newcomer cannot begin where this script is; empty if it can. `with_state` as for `hand_over`."""

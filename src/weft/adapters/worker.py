@@ -1,7 +1,7 @@
 """What a worker offers its script in every framework: epochs, reports, counting of samples, saving."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -103,11 +103,10 @@ class Worker:
             if self._is_over:
                 return
             self._epoch = epoch
-            if place is not None:
-                place.begin_epoch(epoch)
             if keeping is not None:
                 keeping.begin_epoch()
-            yield epoch
+            with nullcontext() if place is None else place.in_epoch(epoch):
+                yield epoch
             if keeping is not None:
                 keeping.end_epoch(epoch)
         if place is not None and not self._is_over:

@@ -307,7 +307,12 @@ class DealtAgain:
     @property
     def can_be_taken_over(self) -> bool:
         """Whether a newcomer can begin where this script is: in a share, in an epoch."""
-        return self._place is not None and bool(self._open)
+        return self._place is not None and self.is_in_share
+
+    @property
+    def is_in_share(self) -> bool:
+        """Whether the script reads a share."""
+        return bool(self._open)
 
     @property
     def are_taken(self) -> bool:

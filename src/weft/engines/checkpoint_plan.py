@@ -60,9 +60,10 @@ def _is_same(manifest: Manifest, facts: RunFacts) -> bool:
 
 def nothing_left(folder: str, manifest: Manifest) -> str:
     """What is told of a run that has finished already."""
+    more = "" if manifest.facts.steps_max is None else "Use more --steps to go on, or none; "
     return (
         f"the run in '{folder}' has finished ({manifest.place}); there is nothing left to do. "
-        "Give another folder to train anew"
+        f"{more}{'give' if more else 'Give'} another folder to train anew"
     )
 
 
@@ -77,6 +78,11 @@ def _check(folder: Path, manifest: Manifest, mine: RunFacts) -> None:
             f"this run is of {_workers(mine)}: a single worker reads its data in an order of its own.\n"
             f"  Use -n {enough} up to the end of an epoch (--checkpoint-every 1epoch), or give another folder"
             f"{_copy_of_one(folder)}."
+        )
+    if mine.steps_max is not None and mine.steps_max <= manifest.step and not _is_same(manifest, mine):
+        raise ConfigError(
+            f"--steps {mine.steps_max} counts from the run's beginning, but the newest checkpoint in '{folder}' is of "
+            f"step {manifest.step}.\n  Use more steps, or give another folder."
         )
     for name, words in MUST_AGREE.items():
         before, now = getattr(theirs, name), getattr(mine, name)

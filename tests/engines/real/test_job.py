@@ -8,6 +8,7 @@ import pytest
 
 from weft.checkpoints.manifest import RunFacts
 from weft.checkpoints.taking import CheckpointPlan
+from weft.config.chaos import ChaosPlan
 from weft.config.devices import FakeKind
 from weft.config.network import EmulatedNetwork
 from weft.config.on_loss import STOP
@@ -118,6 +119,15 @@ from weft.engines.real.job import RealJob, spread, survivable
             "--on-nan stop does not go with --baseline ddp, which trains as without Weft.\n  Leave out one of them.",
         ),
         ({"strategy": "gosip"}, "strategy 'gosip' is not known.\n  Did you mean 'gossip'?"),
+        (
+            {"num_workers": 1, "on_loss": "replace"},
+            "--on-loss replace lets others go on without a lost worker, but there is one worker.\n"
+            "  Use -n 2 or more; or --checkpoint FOLDER, from which the same command goes on.",
+        ),
+        (
+            {"transport": "torch", "chaos": ChaosPlan("kill", 1.0)},
+            "--chaos does not go with --transport torch yet.\n  Leave out one of them.",
+        ),
     ],
 )
 def test_what_cannot_run_is_refused_with_what_to_write_instead(

@@ -192,9 +192,7 @@ def test_a_stuck_worker_is_killed_first_and_lost_when_it_is_dead() -> None:
 @pytest.mark.parametrize("laid_out", [(), (1,), (0, 1)], ids=["nobody", "only itself", "one other"])
 def test_a_stuck_worker_is_not_killed_while_the_others_could_not_go_on(laid_out: tuple[int, ...]) -> None:
     run = Run(SHRINK).lay_out(*laid_out)
-    run.states = {1: "T"}
-    run.check(0.0)
-    run.check(timeouts.PROCESS_STOPPED_S + 1.0)
+    run.stay({1: "T"})
     assert run.killed == []
 
 
@@ -216,18 +214,13 @@ def test_a_newcomer_that_is_ended_because_another_is_lost_is_not_said_to_be_kill
 def test_a_stuck_newcomer_is_killed_even_if_one_worker_is_left() -> None:
     run = Run(num_workers=2).lay_out(0, 1)
     run.lose(1)
-    assert run.started == [1]
-    run.states = {0: "S", 1: "T"}
-    run.check(0.0)
-    run.check(timeouts.PROCESS_STOPPED_S + 1.0)
-    assert run.killed == [1]
+    run.stay({0: "S", 1: "T"})
+    assert (run.started, run.killed) == ([1], [1])
 
 
 def test_of_workers_that_are_all_stuck_one_is_left() -> None:
     run = Run(SHRINK).lay_out(0, 1, 2)
-    run.states = dict.fromkeys(range(3), "T")
-    run.check(0.0)
-    run.check(timeouts.PROCESS_STOPPED_S + 1.0)
+    run.stay(dict.fromkeys(range(3), "T"))
     assert run.killed == [0, 1]
 
 

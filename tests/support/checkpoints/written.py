@@ -22,7 +22,12 @@ def plan(folder: Path, every: CheckpointInterval = EVERY) -> CheckpointPlan:
 
 
 def write_checkpoint(
-    folder: Path, step: int, disk: Disk | None = None, num_workers: int = 1, num_batches: int = 2
+    folder: Path,
+    step: int,
+    disk: Disk | None = None,
+    num_workers: int = 1,
+    num_batches: int = 2,
+    run: RunFacts | None = None,
 ) -> Path:
     """A checkpoint with an array of 100 numbers for each worker, all equal to the step plus the rank."""
     disk = disk or Disk()
@@ -35,5 +40,5 @@ def write_checkpoint(
             shares = HandedShares(0, 1, 1, list(range(num_workers)), [], {}, {}, 0, rank)
             position = Position(1, num_batches, 8.0, shares, Reached(2, {1: num_batches}))
         parts.append(write_part(folder, step, rank, position, state, packing.tensors, disk))
-    manifest = Manifest(FORMAT, step, 3, facts(num_workers), versions(), ["w (100,) float32"], [])
+    manifest = Manifest(FORMAT, step, 3, run or facts(num_workers), versions(), ["w (100,) float32"], [])
     return complete(folder, manifest, parts, disk)

@@ -6,6 +6,7 @@ from typing import Any
 from support.processes.sessions import joined, reductions_of
 from weft.config.on_loss import REPLACE
 from weft.data.share_records import Reached
+from weft.engines.real import timeouts
 from weft.engines.real.observer import Observer
 from weft.engines.real.session import RunSession
 from weft.engines.real.survival import Survival, ToSurvival
@@ -79,6 +80,12 @@ class Run:
         self.sent.clear()
         self.survival.check(now_s)
         return list(self.sent)
+
+    def stay(self, states: dict[int, str]) -> None:
+        """Their processes are in these states for longer than a stopped one may be."""
+        self.states = states
+        self.check(0.0)
+        self.check(timeouts.PROCESS_STOPPED_S + 1.0)
 
     def settle(self, *newcomers: int) -> None:
         """All members freeze, take the view, and are dealt all."""

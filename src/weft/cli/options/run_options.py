@@ -95,7 +95,7 @@ Baseline = Annotated[
     str | None, typer.Option(help="ddp, ddp+fp16 or ddp+powersgd: also run under torch's DistributedDataParallel.")
 ]
 Seed = Annotated[int | None, typer.Option(help="Of the data's order and the peers' choices.")]
-Steps = Annotated[int | None, typer.Option(help="End every worker after so many steps.")]
+Steps = Annotated[int | None, typer.Option(help="End every worker after so many steps from the run's beginning.")]
 Set = Annotated[
     list[str] | None,
     typer.Option(

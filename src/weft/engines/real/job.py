@@ -126,8 +126,16 @@ class RealJob:
             check_sharing(built, self.strategy, self.sharing)
         if self.on_loss != STOP:
             check_survives(self, f"--on-loss {self.on_loss}")
+            if self.num_workers == 1:
+                raise ConfigError(
+                    f"--on-loss {self.on_loss} lets others go on without a lost worker, but there is one worker.\n"
+                    "  Use -n 2 or more; or --checkpoint FOLDER, from which the same command goes on."
+                )
         elif self.chaos is not None:
-            raise ConfigError(f"--chaos would {self.chaos.would}.\n  Use --on-loss replace, or shrink.")
+            check_survives(self, "--chaos")
+            raise ConfigError(
+                f"--chaos would {self.chaos.would}.\n  Use --on-loss replace or shrink, with -n 2 or more."
+            )
         if self.devices:
             check_on_devices(built if self.strategy is not None else None, said(self.compress), self.label)
         if self.compress is not None and said(self.compress) is not None:
