@@ -64,7 +64,8 @@ def test_works_are_chosen_by_name() -> None:
 
 def test_weft_competes_with_the_contenders_that_are_named() -> None:
     assert CONTEST.against([]) == CONTEST
-    assert [one.name for one in CONTEST.against(["slow"]).contenders] == ["weft", "slow"]
+    assert [one.name for one in CONTEST.against(["slow-too"]).contenders] == ["weft", "slow-too"]
+    assert [one.name for one in CONTEST.against(["slow"]).contenders] == ["weft", "slow", "slow-too"], "one rival"
     with pytest.raises(ConfigError) as refused:
         CONTEST.against(["slaw"])
     assert str(refused.value) == "contender 'slaw' is not one of 'contest'.\n  Did you mean 'slow'?"

@@ -51,9 +51,12 @@ class Benchmark:
         return tuple(work for work in self.works if not names or work.name in names)
 
     def against(self, names: Sequence[str]) -> "Benchmark":
-        """The same between Weft and these contenders, or all of them: of two, more blocks fit into the same time."""
-        self._check_known("contender", names, [one.name for one in self.contenders])
-        kept = (one for one in self.contenders if not names or one.name in (WEFT, *names))
+        """The same between Weft and these contenders, by their names or those of their ratios, or all of them: of two,
+        more blocks fit into the same time."""
+        known = [name for one in self.contenders for name in (one.name, one.ratio_name)]
+        self._check_known("contender", names, list(dict.fromkeys(known)))
+        wanted = {WEFT, *(names or known)}
+        kept = (one for one in self.contenders if wanted & {one.name, one.ratio_name})
         return replace(self, contenders=tuple(kept))
 
     def _check_known(self, what: str, names: Sequence[str], known: Sequence[str]) -> None:
