@@ -1,9 +1,12 @@
 """Files that verbs write."""
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from weft.cli.show import files
 from weft.cli.show.files import check_folder, check_writable, remove_old, write_or_show, written
 from weft.core.errors import ConfigError
 
@@ -42,6 +45,25 @@ def test_looking_whether_a_file_can_be_written_leaves_it_as_it_was(tmp_path: Pat
     check_writable(new)
     assert there.read_text() == "something"
     assert not new.exists()
+
+
+def test_other_hosts_that_share_the_folder_never_see_a_file_that_is_only_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    opened = files.NamedTemporaryFile
+
+    def noting(**options: Any) -> Any:
+        file = opened(**options)
+        seen.extend(os.listdir(tmp_path))
+        return file
+
+    monkeypatch.setattr(files, "NamedTemporaryFile", noting)
+    for _ in range(2):
+        check_writable(tmp_path / "new.json")
+    assert len(set(seen)) == 2, "each has a name of its own"
+    assert "new.json" not in seen
+    assert os.listdir(tmp_path) == []
 
 
 def test_what_an_earlier_run_wrote_is_removed_and_links_stay(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ What a disk cannot take afterwards is told of, and shown where it would be lost.
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from weft.cli.show.screen import errors, screen
@@ -20,13 +21,13 @@ def check_writable(path: Path | None) -> None:
         raise ConfigError(f"'{path}' cannot be written: it is a folder.\n  Add the name of a file.")
     if not path.parent.is_dir():
         raise ConfigError(f"'{path}' cannot be written: there is no folder '{path.parent}'.\n  Make it first.")
-    is_new = not path.exists()
     try:
-        path.open("ab").close()
+        if path.exists():
+            path.open("ab").close()
+        else:  # under another name: other hosts may share the folder, and must not see a file that is gone at once
+            NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.").close()
     except OSError as error:
         raise ConfigError(f"'{path}' cannot be written: {error.strerror}.\n  Choose another place.") from error
-    if is_new:
-        path.unlink()
 
 
 def remove_old(path: Path | None) -> None:
