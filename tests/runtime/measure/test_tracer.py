@@ -133,8 +133,11 @@ def test_a_real_run_has_a_trace_with_an_arrow_for_each_message(strategy: str, tr
         script = lanes[f"worker {rank}", "script"]
         assert {event["name"] for event in script} <= set(ACTIVITIES)
         assert {event["args"]["step"] for event in script} == set(range(NUM_STEPS + 1))
-        # from when all had joined until the run was over, which is later than when the script was
-        assert sum(event["dur"] for event in script) / 1e6 >= 0.9 * status.time_s
+        # one after another without a gap
+        seconds = sum(event["dur"] for event in script) / 1e6
+        begin, end = min(event["ts"] for event in script), max(event["ts"] + event["dur"] for event in script)
+        assert seconds == pytest.approx((end - begin) / 1e6, abs=1e-5)
+        assert seconds > status.waiting_s
     if strategy.startswith("ssp"):
         assert Counter(lane for _, lane in lanes)["server 1"] == 1
         assert lanes["worker 1", "server 1"] != []
