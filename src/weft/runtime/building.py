@@ -22,7 +22,7 @@ from weft.runtime.mailbox import Mailbox, kinds_of, rank_of
 from weft.runtime.measure.tracer import Tracer
 from weft.runtime.messages import WorkerJob
 from weft.runtime.reduce.agreed import AgreedReduce, apart_memory
-from weft.runtime.reduce.between_hosts import Plan
+from weft.runtime.reduce.between_hosts import Planner
 from weft.runtime.reduce.device import (
     DeviceReduce,
     all_speeds,
@@ -135,7 +135,7 @@ def _reduce_here(
     arena: Arena,
     store: LiveStore,
     wait_words: Wait,
-    plan: Plan,
+    planner: Planner,
     *,
     is_given: bool,
     tracer: Tracer | None,
@@ -154,7 +154,7 @@ def _reduce_here(
             tracer=tracer,
             hosts=job.hosts,
             mailbox=runtime._mailbox,
-            plan=plan,
+            planner=planner,
         )
     if not job.on_devices:
         return SharedReduce(arena, runtime.bells, store, gradient_is_given=is_given, tracer=tracer)
@@ -224,7 +224,7 @@ def build(
     connections: Connections,
     ports: list[int],
     wait_words: Wait,
-    plan: Plan,
+    planner: Planner,
     tracer: Tracer | None = None,
     name: str = "",
     script: ScriptState | None = None,
@@ -266,6 +266,6 @@ def build(
         given = memory.given if in_place and memory is not None else ()
         driver.reduce = AgreedReduce(world, job.rank, mailbox, store, summing, bells.ring_own, given, tracer)
     elif is_native and (strategy.reduces or not job.survives or not job.hosts):  # sums between hosts do not survive
-        driver.reduce = _reduce_here(runtime, job, arena, store, wait_words, plan, is_given=in_place, tracer=tracer)
+        driver.reduce = _reduce_here(runtime, job, arena, store, wait_words, planner, is_given=in_place, tracer=tracer)
     runtime.recording = recording
     return runtime

@@ -29,7 +29,8 @@ from weft.core.events import Received
 from weft.core.names import INBOX, PARAMS, Buffer, NodeId, Part
 from weft.core.world import World
 from weft.runtime.measure.tracer import Tracer
-from weft.runtime.reduce.between_hosts import EarlyPart, Key
+from weft.runtime.reduce.between_hosts import BetweenHosts, Key
+from weft.runtime.reduce.exchange import CamePart
 from weft.store.coded import Coded, received, shape_of
 from weft.store.live import LiveStore
 from weft.transports.frames import CODED_ITEMSIZE, HEADER_BYTES, Header, kind_table
@@ -58,6 +59,10 @@ def kinds_of(names: Mapping[str, object]) -> dict[str, int]:
 def rank_of(world: World, node: NodeId) -> Rank:
     """The rank of the process that hosts `node` at first: servers are dealt to worker processes in turn."""
     return node if node < world.num_workers else (node - world.num_workers) % world.num_workers
+
+
+def _part(header: Header) -> Part | None:
+    return Part(*header.part) if header.part[1] else None
 
 
 def _refuse(source: NodeId, note: bytes | memoryview) -> None:
@@ -101,14 +106,27 @@ class Mailbox:
         self._unsent: list[tuple[Rank, bytes, bytes, bytes | None]] = []
         self.on_note: Callable[[NodeId, bytes | memoryview], None] = _refuse
         """Called with the source and content of each note; set by a native reduction that exchanges notes."""
-        self.on_sum: Callable[[Key, EarlyPart], None] | None = None
-        """Called with each part of another host's sum; set on the leader of a host only."""
+        self._sums: BetweenHosts | None = None
+        """Takes the parts of other hosts' sums, on the leader of a host."""
 
     def open(self, receive: Receive, stores: Mapping[NodeId, LiveStore]) -> None:
         """Deliver messages to `receive` from now on; `stores` are those of this process's nodes."""
         self._receive = receive
         self._stores = stores
         self._me = min(stores)
+
+    def hear_sums(self, sums: BetweenHosts) -> None:
+        """Give `sums` the parts of other hosts' sums, which are received to where it wants them."""
+        assert self.transport is not None
+        self._sums = sums
+        self.transport.receive_into(self._room)
+
+    def _room(self, header: Header) -> memoryview | None:
+        kind = self._names[header.kind]
+        if self._sums is None or kind not in SUMS or header.itemsize <= CODED_ITEMSIZE or self._is_closed:
+            return None
+        room = self._sums.room((SUMS.index(kind), header.bucket), (header.source, header.clock, _part(header)))
+        return None if room is None else room.data.cast("B")
 
     def poll(self) -> bool:
         """Send and receive without blocking; whether anything came."""
@@ -228,6 +246,7 @@ class Mailbox:
         weight: float,
         data: bytes,
         body: Array | None,
+        lent_for: Key | None = None,
     ) -> None:
         assert self.transport is not None
         itemsize, num_bytes = (0, 0) if body is None else (body.itemsize, body.nbytes)
@@ -240,10 +259,10 @@ class Mailbox:
             return
         self.sent[rank] += 1
         if self._tracer is None:
-            self.transport.send(rank, header.pack(), data, memory)
+            self.transport.send(rank, header.pack(), data, memory, lent_for)
             return
         since_s = time.perf_counter()
-        self.transport.send(rank, header.pack(), data, memory)
+        self.transport.send(rank, header.pack(), data, memory, lent_for)
         self._tracer.sent(source, to, kind, clock, HEADER_BYTES + len(data) + num_bytes, since_s)
 
     def _take(self, frame: Frame) -> None:
@@ -285,27 +304,37 @@ class Mailbox:
             data, hyper, *coding = _decode(frame.data) if header.data_bytes else (None, None)
             body = None
             if header.itemsize:
-                body = Buffer(INBOX, header.bucket, Part(*header.part) if header.part[1] else None)
+                body = Buffer(INBOX, header.bucket, _part(header))
                 if header.itemsize == CODED_ITEMSIZE:
                     payload = self._decoded(header, body, coding, frame.body)
             event = Received(header.source, kind, header.clock, header.bucket, body, header.weight, data)
             self._receive(header.target, event, payload, hyper)
 
-    def send_sum(self, to: NodeId, key: Key, number: int, part: Part | None, about: bytes, values: Array) -> None:
+    def send_sum(
+        self, to: NodeId, key: Key, number: int, part: Part | None, about: bytes, values: Array, *, is_lent: bool
+    ) -> None:
         """Send a part of this host's sum to the leader of another host."""
         lane, bucket = key
         assert self._me is not None
-        bucket_and_part = (bucket, (0, 0) if part is None else (part.which, part.of))
-        self._send_frame(to, SUMS[lane], self._me, number, *bucket_and_part, 1.0, about, values)
+        bucket_and_part, lent_for = (
+            (bucket, (0, 0) if part is None else (part.which, part.of)),
+            key if is_lent else None,
+        )
+        self._send_frame(to, SUMS[lane], self._me, number, *bucket_and_part, 1.0, about, values, lent_for)
+
+    def take_back(self, key: Key) -> None:
+        """Copy what was lent of a bucket's last sum and has not left yet."""
+        assert self.transport is not None
+        self.transport.take_back(key)
 
     def _take_sum(self, lane: int, header: Header, about: bytes | memoryview, values: Array | Coded | None) -> None:
-        if self.on_sum is None or not isinstance(values, np.ndarray):
+        if self._sums is None or not isinstance(values, np.ndarray):
             raise UnexpectedMessage(
                 f"{self._world.name(header.source)} sent a part of a sum to {self._world.name(header.target)}, "
                 "which expects none."
             )
-        part = Part(*header.part) if header.part[1] else None
-        self.on_sum((lane, header.bucket), EarlyPart(header.source, header.clock, part, bytes(about), values))
+        came = CamePart(header.source, header.clock, _part(header), bytes(about), values)
+        self._sums.hear((lane, header.bucket), came)
 
     def _decoded(self, header: Header, body: Buffer, coding: list[Any], raw: memoryview) -> Coded:
         """A coded body, checked against its bucket; raises a CodecError that names its sender."""

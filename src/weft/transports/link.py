@@ -3,12 +3,13 @@
 import socket
 import ssl
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
+from itertools import islice
 
 from weft.core.errors import NodeLost, TransportError
 from weft.transports.frames import DATA_BYTES_MAX, HEADER_BYTES, Header, check_data
-from weft.transports.transport import Frame, Rank
+from weft.transports.transport import FindRoom, Frame, Rank
 
 Piece = bytes | memoryview
 
@@ -16,6 +17,9 @@ GOODBYE = Header(0xFFFF, 0, 0, 0, -1, (0, 0), 0.0, 0, 0, 0, 0).pack()
 """The last bytes on a link that is closed on purpose. No layout has 0xFFFF kinds, so no frame looks like it."""
 
 SLICE_BYTES = 1 << 20
+
+PIECES_MAX = 16
+"""Pieces of the outbox that are passed to the kernel at a time."""
 
 RECORD_BYTES = 16 << 10
 """Bytes per write on TLS: one record. OpenSSL wants a larger write that was interrupted repeated from its start."""
@@ -25,28 +29,42 @@ _HUNG_UP = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
 
 class SocketLink:
-    """One connection to process `rank`, after its handshake. `check` turns header bytes into a checked Header."""
+    """One connection to process `rank`, after its handshake."""
 
     def __init__(
-        self, rank: Rank, sock: socket.socket, check: Callable[[Rank, memoryview], Header], body_bytes_max: int
+        self,
+        rank: Rank,
+        sock: socket.socket,
+        check: Callable[[Rank, memoryview], Header],
+        body_bytes_max: int,
+        find_room: FindRoom = lambda header: None,
     ) -> None:
+        """`check` turns header bytes into a checked Header; `find_room` is asked where the frame's body shall go."""
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.rank = rank
         self.sock = sock
         self.said_goodbye = False
         self.waiting_bytes = 0
-        self._outbox: deque[memoryview] = deque()
+        self._outbox: deque[tuple[memoryview, Hashable | None]] = deque()
+        """What waits, and for what it is lent; None: it was copied, or never changes."""
         self._is_deaf = False
         self._is_tls = isinstance(sock, ssl.SSLSocket)
         self._check = check
         self._body_bytes_max = body_bytes_max
+        self._find_room = find_room
         self._head = memoryview(bytearray(HEADER_BYTES))
         self._room = memoryview(bytearray(DATA_BYTES_MAX))
         self._rest = self._head
+        """What is to be filled next."""
         self._header: Header | None = None
+        self._body = memoryview(b"")
+        """Where the body of this frame goes."""
+        self._is_apart = False
+        """The body goes to memory that `find_room` has found, after the data."""
 
-    def send(self, pieces: Sequence[Piece]) -> tuple[int, bool]:
-        """Send what the socket takes and keep a copy of the rest; the number of bytes sent, and if some were copied.
+    def send(self, pieces: Sequence[Piece], lent_for: Hashable | None = None) -> tuple[int, bool]:
+        """Send what the socket takes and keep the rest, a copy of it unless it is lent; the number of bytes sent, and
+        if some were copied.
 
         The copy is made slice by slice, because the other end reads meanwhile: often most of a large body still goes
         from its own memory to the socket.
@@ -56,26 +74,42 @@ class SocketLink:
             taken = 0 if self._outbox else self._push(rest)
             num_gone += taken
             rest = _without(rest, taken)
-            if rest and not taken:
-                copy = bytes(rest[0][:SLICE_BYTES])
-                rest = _without(rest, len(copy))
-                self._outbox.append(memoryview(copy))
-                self.waiting_bytes += len(copy)
-                num_gone += self.flush()
-                is_copied = True
+            if not rest or taken:
+                continue
+            if lent_for is not None:
+                self._outbox.extend((piece, lent_for) for piece in rest)
+                self.waiting_bytes += sum(map(len, rest))
+                break
+            copy = bytes(rest[0][:SLICE_BYTES])
+            rest = _without(rest, len(copy))
+            self._outbox.append((memoryview(copy), None))
+            self.waiting_bytes += len(copy)
+            num_gone += self.flush()
+            is_copied = True
         return num_gone, is_copied
+
+    def take_back(self, lent_for: Hashable) -> int:
+        """Copy what waits and is lent for this purpose; returns the number of copies."""
+        num_copies = 0
+        for index, (piece, purpose) in enumerate(self._outbox):
+            if purpose == lent_for:
+                self._outbox[index] = memoryview(bytes(piece)), None
+                num_copies += 1
+        return num_copies
 
     def flush(self) -> int:
         """Send from the outbox what the socket takes; the number of bytes sent."""
         num_gone = 0
         while self._outbox:
-            piece = self._outbox[0]
-            gone = self._push([piece])
+            pieces = [piece for piece, _ in islice(self._outbox, PIECES_MAX)]
+            gone = self._push(pieces)
             num_gone += gone
-            if gone < len(piece):
-                self._outbox[0] = piece[gone:]
+            left = _without(pieces, gone)
+            for _ in range(len(pieces) - len(left)):
+                self._outbox.popleft()
+            if left:
+                self._outbox[0] = left[0], self._outbox[0][1]
                 break
-            self._outbox.popleft()
         self.waiting_bytes -= num_gone
         return num_gone
 
@@ -104,18 +138,29 @@ class SocketLink:
             if self._head == GOODBYE:
                 self.said_goodbye = True
                 return None
-            header = self._check(self.rank, self._head)
-            if header.body_bytes and len(self._room) == DATA_BYTES_MAX:
-                self._room = memoryview(bytearray(DATA_BYTES_MAX + self._body_bytes_max))
-            # Data ends, and the body begins, at a fixed offset, so that the body's numbers are aligned.
-            self._rest = self._room[DATA_BYTES_MAX - header.data_bytes : DATA_BYTES_MAX + header.body_bytes]
-            self._header = header
+            self._begin(self._check(self.rank, self._head))
         if not self._fill():
             return None
+        if self._is_apart:
+            self._rest, self._is_apart = self._body, False
+            if not self._fill():
+                return None
+        assert self._header is not None
         header, self._header, self._rest = self._header, None, self._head
         data = self._room[DATA_BYTES_MAX - header.data_bytes : DATA_BYTES_MAX]
         check_data(header, data)
-        return Frame(header, data, self._room[DATA_BYTES_MAX : DATA_BYTES_MAX + header.body_bytes], self.rank)
+        return Frame(header, data, self._body, self.rank)
+
+    def _begin(self, header: Header) -> None:
+        """A header has come: its data and body go to where they belong."""
+        found = self._find_room(header) if header.body_bytes else None
+        if found is None and header.body_bytes and len(self._room) == DATA_BYTES_MAX:
+            self._room = memoryview(bytearray(DATA_BYTES_MAX + self._body_bytes_max))
+        # Data ends, and the body begins, at a fixed offset, so that the body's numbers are aligned.
+        start, end = DATA_BYTES_MAX - header.data_bytes, DATA_BYTES_MAX + header.body_bytes
+        self._header, self._is_apart = header, found is not None
+        self._body = self._room[DATA_BYTES_MAX:end] if found is None else found
+        self._rest = self._room[start : DATA_BYTES_MAX if self._is_apart else end]
 
     def _fill(self) -> bool:
         """Read into `_rest` without blocking; whether it is full."""

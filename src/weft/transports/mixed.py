@@ -1,8 +1,8 @@
 """The mixed transport: rings to the processes of this host, sockets to those of other hosts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
-from weft.transports.transport import Frame, Rank, Traffic, Transport
+from weft.transports.transport import FindRoom, Frame, Rank, Traffic, Transport
 
 
 class MixedTransport:
@@ -27,12 +27,22 @@ class MixedTransport:
     def refused(self) -> dict[str, int]:
         return self._sockets.refused  # only processes of this run have the rings' memfd
 
-    def send(self, to: Rank, header: bytes, data: bytes, body: memoryview | None) -> None:
+    def send(
+        self, to: Rank, header: bytes, data: bytes, body: memoryview | None, lent_for: Hashable | None = None
+    ) -> None:
         local_rank = self._local_ranks.get(to)
         if local_rank is None:
-            self._sockets.send(to, header, data, body)
+            self._sockets.send(to, header, data, body, lent_for)
         else:
-            self._rings.send(local_rank, header, data, body)
+            self._rings.send(local_rank, header, data, body, lent_for)
+
+    def take_back(self, lent_for: Hashable) -> None:
+        self._rings.take_back(lent_for)
+        self._sockets.take_back(lent_for)
+
+    def receive_into(self, find_room: FindRoom) -> None:
+        self._rings.receive_into(find_room)
+        self._sockets.receive_into(find_room)
 
     def poll(self, take: Callable[[Frame], None]) -> int:
         def take_local(frame: Frame) -> None:

@@ -15,11 +15,11 @@ The reader reads a frame after WRITTEN without a fence: x86-64 does not reorder 
 import mmap
 import os
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from weft.transports.bells import BACKGROUND, SCRIPT, Bells, fence
 from weft.transports.frames import DATA_BYTES_MAX, HEADER_BYTES, Layout, check_data
-from weft.transports.transport import Frame, Rank, Traffic
+from weft.transports.transport import FindRoom, Frame, Rank, Traffic
 
 LINE = 64
 WRITTEN, READ, BLOCKED = 0, 8, 16
@@ -68,7 +68,10 @@ class RingTransport:
         words = self._memory[start : start + WORDS_BYTES].cast("q")
         return words, self._memory[start + WORDS_BYTES : start + size]
 
-    def send(self, to: Rank, header: bytes, data: bytes, body: memoryview | None) -> None:
+    def send(
+        self, to: Rank, header: bytes, data: bytes, body: memoryview | None, lent_for: Hashable | None = None
+    ) -> None:
+        """Whatever is lent is copied at once: the ring is memory of its own."""
         raw = b"" if body is None else body.cast("B")
         self.bytes_sent += len(header) + len(data) + len(raw)
         self.num_copies += body is not None
@@ -77,6 +80,12 @@ class RingTransport:
             # The reader may free room before it can see this, and not ring. The next poll() tries again, and a thread
             # polls after Bells.listen and its fence, before it sleeps.
             self._to[to][0][BLOCKED] = 1
+
+    def take_back(self, lent_for: Hashable) -> None:
+        """Nothing to do: all was copied."""
+
+    def receive_into(self, find_room: FindRoom) -> None:
+        """Nothing to do: bodies are read where they lie in the ring."""
 
     def _write(self, to: Rank, header: bytes, data: bytes, body: memoryview | bytes) -> bool:
         """Copy a frame into the ring to `to`; False when there is no room."""

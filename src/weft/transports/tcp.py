@@ -11,7 +11,7 @@ listener stays open while training runs: strangers that connect later are refuse
 
 import selectors
 import socket
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from secrets import token_bytes
@@ -32,7 +32,7 @@ from weft.transports.handshake import (
 )
 from weft.transports.link import GOODBYE, SocketLink
 from weft.transports.tcp_info import traffic
-from weft.transports.transport import Frame, Rank, Traffic
+from weft.transports.transport import FindRoom, Frame, Rank, Traffic
 
 if TYPE_CHECKING:
     from weft.transports.certificates import Contexts
@@ -124,6 +124,7 @@ class TcpTransport:
         self._called_for: dict[Rank, int] = {}
         """The last view for which each rank has called, or was called."""
         self._links: dict[Rank, SocketLink] = {}
+        self._find_room: FindRoom = lambda header: None
         self._selector = selectors.DefaultSelector()
         self._door = Door(listener, self._answer, tls and tls.answer, self._selector, clock)
         self.refused = self._door.refused
@@ -210,7 +211,9 @@ class TcpTransport:
     def _add(self, rank: Rank, sock: socket.socket) -> None:
         self.forget([rank])
         self.gone.pop(rank, None)
-        link = self._links[rank] = SocketLink(rank, sock, self._read_header, self._layout.body_bytes_max)
+        link = self._links[rank] = SocketLink(
+            rank, sock, self._read_header, self._layout.body_bytes_max, lambda header: self._find_room(header)
+        )
         if self._is_connected:
             self._selector.register(sock, selectors.EVENT_READ, link)
 
@@ -248,7 +251,12 @@ class TcpTransport:
             )
         return header
 
-    def send(self, to: Rank, header: bytes, data: bytes, body: memoryview | None) -> None:
+    def receive_into(self, find_room: FindRoom) -> None:
+        self._find_room = find_room
+
+    def send(
+        self, to: Rank, header: bytes, data: bytes, body: memoryview | None, lent_for: Hashable | None = None
+    ) -> None:
         link = self._links.get(to)
         if link is None and self._on_broken is not None:
             return
@@ -257,10 +265,13 @@ class TcpTransport:
         was_waiting = link.waiting_bytes
         # An empty memoryview cannot be cast.
         raw = body.cast("B") if body is not None and body.nbytes else b""
-        num_bytes, is_copied = link.send((header, data, raw))
+        num_bytes, is_copied = link.send((header, data, raw), lent_for)
         self.bytes_sent += num_bytes
         self.num_copies += is_copied
         self._watch(link, was_waiting)
+
+    def take_back(self, lent_for: Hashable) -> None:
+        self.num_copies += sum(link.take_back(lent_for) for link in self._links.values())
 
     def _watch(self, link: SocketLink, was_waiting: int) -> None:
         """Poll for EVENT_WRITE only while the outbox is not empty."""

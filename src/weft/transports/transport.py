@@ -1,12 +1,15 @@
 """The interface between the runtime and transports: frames to and from the other processes of a run."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from weft.transports.frames import Header
 
 Rank = int
 """A process of the run, by the number of its worker."""
+
+FindRoom = Callable[[Header], memoryview | None]
+"""Finds the memory into which a frame's body is to be received; None: the transport's own."""
 
 
 class Frame(NamedTuple):
@@ -37,7 +40,7 @@ class Traffic(NamedTuple):
 class Transport(Protocol):
     """Frames between this process and the others. One thread at a time; FIFO per (source, target).
 
-    `send` captures the value of now: what cannot leave at once is copied to an outbox.
+    `send` captures the value of now: what cannot leave at once is copied to an outbox, unless it is lent.
     """
 
     @property
@@ -51,8 +54,22 @@ class Transport(Protocol):
         """How often frames or connections were refused, by reason."""
         ...
 
-    def send(self, to: Rank, header: bytes, data: bytes, body: memoryview | None) -> None:
-        """Send a frame to process `to`; never blocks."""
+    def send(
+        self, to: Rank, header: bytes, data: bytes, body: memoryview | None, lent_for: Hashable | None = None
+    ) -> None:
+        """Send a frame to process `to`; never blocks.
+
+        A body that is `lent_for` a purpose is read when it leaves: its memory must not change before that, or before
+        `take_back` of that purpose.
+        """
+        ...
+
+    def take_back(self, lent_for: Hashable) -> None:
+        """Copy what was lent for this purpose and has not left yet: its memory is about to change."""
+        ...
+
+    def receive_into(self, find_room: FindRoom) -> None:
+        """Ask `find_room`, with the checked header of each frame that comes from now on, where its body shall go."""
         ...
 
     def poll(self, take: Callable[[Frame], None]) -> int:

@@ -12,7 +12,7 @@ from weft.config.registry import strategy as strategy_of
 from weft.core.errors import ConfigError
 from weft.core.seat import Replica
 from weft.core.strategy import Strategy
-from weft.engines.real.hops import hops_between
+from weft.engines.real.hops import plans_between
 from weft.runtime.channel import Channel
 from weft.runtime.messages import Concluded, ScriptJoined, Welcome, WorkerJob
 from weft.runtime.seats.engine_seat import EngineSeat
@@ -29,7 +29,7 @@ def seat_of(job: WorkerJob, channel: Channel) -> EngineSeat:
         return BaselineSeat(job, channel, sharing)
     if job.num_workers == 1:
         return PlainSeat(job, channel, sharing)
-    return LiveSeat(job, channel, resolve, sharing, hops_between)
+    return LiveSeat(job, channel, resolve, sharing, plans_between)
 
 
 def hook_of(baseline: str | None) -> str | None:

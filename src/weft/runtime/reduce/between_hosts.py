@@ -1,193 +1,203 @@
 """All-reduce between hosts: the leader (first worker) of each host exchanges sums with the others, in place, in hops.
 
-Each part is sent with the number of its reduction and the weights of all hosts that its leader knows by then. In the
-end every leader knows all weights, and adds them in the order of hosts: so all have the same total, bit for bit.
+A bucket is cut in pieces that are exchanged independently: one is summed while the next ones are under way. Each part
+is sent with the number of its reduction and the weights of all hosts that its leader knows by then. In the end every
+leader knows all weights, and adds them in the order of hosts: so all have the same total, bit for bit.
+
+What is received goes straight to where it belongs in the sum if it only has to be put there, and else to memory of its
+own until its turn.
 """
 
 from collections.abc import Callable, Sequence
-from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.actions import MAX
-from weft.core.errors import ConfigError, IllegalAction, UnexpectedMessage
-from weft.core.names import NodeId, Part
+from weft.core.errors import UnexpectedMessage
+from weft.core.names import Bucket, NodeId, Part
+from weft.runtime.reduce.exchange import (
+    UNKNOWN,
+    About,
+    CamePart,
+    Exchange,
+    Hop,
+    HostSum,
+    Plan,
+    about_bytes,
+)
 
 Array = NDArray[Any]
 Key = tuple[int, int]
 """(lane, bucket): there is at most one reduction of it at a time."""
 
-UNKNOWN = -1.0
-"""Stands for the weight of a host that is not known yet."""
+Planner = Callable[[int, int, int], Sequence[Plan]]
+"""Takes a host's number, the number of hosts and the bytes of a bucket; returns the plans of the bucket's pieces."""
 
-_ABOUT = Struct("<qIq")
-
-
-class About(NamedTuple):
-    """Facts about a reduction that must be equal on all hosts."""
-
-    clock: int
-    name: int
-    """Checksum of kind, op and slot."""
-    version: int
-    """The leader's COMMITTED word: the number of the last reduction applied, where workers share their parameters."""
+Name = tuple[NodeId, int, Part | None]
+"""Who sends a part, in which reduction, and which part: no leader sends two of the same name."""
 
 
-class Hop(NamedTuple):
-    """One message of a leader: it sends `part` of its sum to host `other`, or receives that part, to add it to its own
-    or to replace its own."""
+class Post(Protocol):
+    """What a leader needs of its mailbox."""
 
-    other: int
-    part: Part | None
-    is_sent: bool
-    replaces: bool = False
+    def send_sum(
+        self, to: NodeId, key: Key, number: int, part: Part | None, about: bytes, values: Array, *, is_lent: bool
+    ) -> None:
+        """Send a part of a sum to another leader; what is lent does not change before it has left, or `take_back`."""
 
-
-Plan = Callable[[int, int, int], Sequence[Hop]]
-"""Takes a host's number, the number of hosts and the bytes of a bucket; returns the hops of the host's leader."""
-
-SendSum = Callable[[NodeId, Key, int, Part | None, bytes, Array], None]
-"""Sends a part of a sum: target, lane and bucket, number of the reduction, part, packed `About`, values."""
+    def take_back(self, key: Key) -> None:
+        """Copy what was lent of a bucket's last sum and has not left yet."""
 
 
-class EarlyPart(NamedTuple):
-    """A part of another host's sum, as it was received."""
+class PlannedBucket:
+    """How a bucket is exchanged, in whatever lane."""
 
-    source: NodeId
-    number: int
-    part: Part | None
-    about: bytes
-    values: Array
+    def __init__(self, plans: Sequence[Plan], leaders: Sequence[NodeId]) -> None:
+        self.plans = plans
+        self.awaited: dict[tuple[NodeId, Part | None], int] = {}
+        """The parts that come in each reduction, by their senders, and to which piece they belong."""
+        for piece, plan in enumerate(plans):
+            self.awaited.update({(leaders[hop.other], hop.part): piece for hop in plan.hops if not hop.is_sent})
 
 
-class Exchange:
-    """The exchange of one bucket's sum between the hosts; `at` is the index of the next hop."""
+class OpenSum:
+    """A bucket's sum under way: the exchanges of its pieces."""
 
-    def __init__(self, number: int, about: About, op: str, total: Array, weights: list[float]) -> None:
-        self.number = number
-        self._about = about
-        self.op = op
-        self.total = total
-        self.weights = weights
-        self.at = 0
-
-    def about(self) -> bytes:
-        return _ABOUT.pack(*self._about) + np.array(self.weights).tobytes()
-
-    def part(self, part: Part | None) -> Array:
-        if part is None:
-            return self.total
-        start, stop = part.bounds(len(self.total))
-        return self.total[start:stop]
-
-    def take(self, hop: Hop, came: EarlyPart) -> None:
-        """Add the received part to this host's sum, or overwrite that part of it, as `hop` says."""
-        self._check_alike(came.source, About(*_ABOUT.unpack_from(came.about)))
-        heard = np.frombuffer(came.about, offset=_ABOUT.size)
-        self.weights = [theirs if mine == UNKNOWN else mine for mine, theirs in zip(self.weights, heard, strict=True)]
-        into = self.part(hop.part)
-        if hop.replaces:
-            np.copyto(into, came.values)
-        elif self.op == MAX:
-            np.maximum(into, came.values, out=into)
-        else:
-            np.add(into, came.values, out=into)
-        self.at += 1
-
-    def _check_alike(self, source: NodeId, theirs: About) -> None:
-        mine = self._about
-        if (theirs.clock, theirs.name) != (mine.clock, mine.name):
-            raise IllegalAction(
-                f"a reduction at clock {mine.clock} met another one of its bucket on worker {source}, "
-                f"at clock {theirs.clock}."
-            )
-        if theirs.version != mine.version:
-            raise ConfigError(
-                f"worker {source} and this one, on different hosts, have not skipped the same steps, so their "
-                "parameters would differ.\n"
-                "  Skip a step on all workers or on none: a test on the reduced gradient is the same for all."
-            )
+    def __init__(self, exchanges: list[Exchange]) -> None:
+        self.exchanges = exchanges
+        self.num_open = len(exchanges)
 
 
 class BetweenHosts:
     """The leader's side of all exchanges with the other leaders. Never blocks."""
 
     def __init__(
-        self, leaders: Sequence[NodeId], me: int, bucket_bytes: Sequence[int], plan: Plan, send: SendSum
+        self, leaders: Sequence[NodeId], me: int, buckets: Sequence[Bucket], planner: Planner, post: Post
     ) -> None:
         """`leaders` are the leaders' ranks in the order of hosts; `me` is this host's index in it."""
         self._leaders = leaders
         self._me = me
-        self._send = send
-        self._hops = [plan(me, len(leaders), num_bytes) for num_bytes in bucket_bytes]
-        """The hops of each bucket's exchange."""
-        self._awaited = [{(leaders[hop.other], hop.part) for hop in hops if not hop.is_sent} for hops in self._hops]
-        self._open: dict[Key, Exchange] = {}
+        self._post = post
+        self._buckets = buckets
+        self._planned = [PlannedBucket(planner(me, len(leaders), each.num_bytes), leaders) for each in buckets]
+        self._open: dict[Key, OpenSum] = {}
         self._numbers: dict[Key, int] = {}
         """The number of the last reduction that was begun, by lane and bucket."""
-        self._early: dict[Key, list[EarlyPart]] = {}
+        self._early: dict[Key, dict[Name, CamePart]] = {}
+        """Parts that came before their turn: of at most two reductions of a bucket."""
+        self._rooms: dict[tuple[Key, NodeId, Part | None, int], Array] = {}
+        """Memory for such parts, made when it is first needed; two for each, used by turns."""
+        self._placed: dict[tuple[Key, Name], CamePart] = {}
+        """Parts that are being received, in memory that was found for them."""
 
-    def begin(self, key: Key, number: int, about: About, op: str, total: Array, weight: float) -> None:
-        """Begin an exchange: `total` holds this host's sum now, and the sum over all hosts in the end."""
+    def begin(self, key: Key, number: int, about: About, op: str, mine: HostSum) -> None:
+        """Begin an exchange: `mine.total` holds the reduced values of all hosts in the end."""
         weights = [UNKNOWN] * len(self._leaders)
-        weights[self._me] = weight
-        self._open[key] = Exchange(number, about, op, total, weights)
-        self._numbers[key] = number
+        weights[self._me] = mine.weight
+        plans = self._planned[key[1]].plans
+        under_way = OpenSum([Exchange(number, about, op, mine, plan, weights) for plan in plans])
+        self._open[key], self._numbers[key] = under_way, number
+        for exchange in under_way.exchanges:
+            self._go_on(key, under_way, exchange)
 
-    def advance(self, key: Key) -> float | None:
-        """Do hops until one needs a part that has not come. Returns the total weight when all are done, else None."""
-        exchange, hops, early = self._open[key], self._hops[key[1]], self._early.setdefault(key, [])
-        while exchange.at < len(hops):
-            hop = hops[exchange.at]
-            other = self._leaders[hop.other]
-            if hop.is_sent:
-                self._send(other, key, exchange.number, hop.part, exchange.about(), exchange.part(hop.part))
-                exchange.at += 1
-                continue
-            index = next((i for i, one in enumerate(early) if self._is_next(exchange, hop, one)), None)
-            if index is None:
-                return None
-            exchange.take(hop, early.pop(index))
+    def ended(self, key: Key) -> float | None:
+        """The total weight of a sum when all of its pieces are there; then it is forgotten. Else None."""
+        under_way = self._open[key]
+        if under_way.num_open:
+            return None
         del self._open[key]
-        return float(sum(exchange.weights))
+        return float(sum(under_way.exchanges[0].weights))
 
     @property
     def is_idle(self) -> bool:
         """Whether no exchange is under way."""
         return not self._open
 
-    def _is_next(self, exchange: Exchange, hop: Hop, came: EarlyPart) -> bool:
-        awaited = self._leaders[hop.other], exchange.number, hop.part
-        return (came.source, came.number, came.part) == awaited
-
-    def hear(self, key: Key, came: EarlyPart) -> None:
-        """Take a received part: used in place if it is the next hop's, else copied and kept for later."""
-        self._check(key, came)
-        exchange = self._open.get(key)
-        if exchange is not None and exchange.at < len(self._hops[key[1]]):
-            hop = self._hops[key[1]][exchange.at]
-            if not hop.is_sent and self._is_next(exchange, hop, came):
-                exchange.take(hop, came)
+    def _go_on(self, key: Key, under_way: OpenSum, exchange: Exchange) -> None:
+        """Do the hops of a piece until one needs a part that has not come."""
+        early = self._early.setdefault(key, {})
+        while (hop := exchange.next) is not None:
+            other = self._leaders[hop.other]
+            if hop.is_sent:
+                values, about = exchange.part(hop.part), exchange.about()
+                self._post.send_sum(other, key, exchange.number, hop.part, about, values, is_lent=hop.is_lent)
+                exchange.at += 1
+                continue
+            came = early.pop((other, exchange.number, hop.part), None)
+            if came is None:
                 return
-        self._early.setdefault(key, []).append(came._replace(values=came.values.copy()))
+            exchange.take(hop, came)
+        under_way.num_open -= 1
 
-    def _check(self, key: Key, came: EarlyPart) -> None:
-        """Refuse parts that no correct leader sends; so parts of at most two reductions of a bucket are ever kept."""
-        ahead = came.number - self._numbers.get(key, 0)
-        is_due = ahead == 1 or (ahead == 0 and key in self._open)  # no host ends a reduction without this one's part
-        is_known = (came.source, came.part) in self._awaited[key[1]]
-        is_kept = any(one[:3] == came[:3] for one in self._early.get(key, ()))
-        is_whole = len(came.about) == _ABOUT.size + 8 * len(self._leaders)
-        if not is_due or not is_known or not is_whole or is_kept:
+    def room(self, key: Key, name: Name) -> Array | None:
+        """Where a part that is about to be received goes; None: anywhere, it is used or refused at once."""
+        if not self._is_due(key, name):
+            return None
+        found = self._next(key, name)
+        if found is None:
+            placed = CamePart(*name, b"", self._room_of_early(key, name))
+        elif found[2].replaces:
+            placed = CamePart(*name, b"", found[1].place(name[2]), is_in_place=True)
+        else:
+            return None
+        self._placed[key, name] = placed
+        return placed.values
+
+    def _room_of_early(self, key: Key, name: Name) -> Array:
+        (source, number, part), bucket = name, self._buckets[key[1]]
+        place = key, source, part, number & 1
+        if place not in self._rooms:
+            start, stop = (0, bucket.num_elements) if part is None else part.bounds(bucket.num_elements)
+            self._rooms[place] = np.empty(stop - start, f"f{bucket.itemsize}")
+        return self._rooms[place]
+
+    def _next(self, key: Key, name: Name) -> tuple[OpenSum, Exchange, Hop] | None:
+        """The exchange under way whose next hop takes this part."""
+        under_way = self._open.get(key)
+        if under_way is None:
+            return None
+        source, _, part = name
+        exchange = under_way.exchanges[self._planned[key[1]].awaited[source, part]]
+        hop = exchange.next
+        if hop is None or hop.is_sent or (self._leaders[hop.other], exchange.number, hop.part) != name:
+            return None
+        return under_way, exchange, hop
+
+    def hear(self, key: Key, came: CamePart) -> None:
+        """Take a received part: used if it is the next hop's, else kept for later."""
+        name = came.name
+        placed = self._placed.pop((key, name), None)
+        if not self._is_due(key, name) or len(came.about) != about_bytes(len(self._leaders)):
             raise UnexpectedMessage(
                 f"worker {came.source} sent a part of a sum of bucket {key[1]} that worker {self._leaders[self._me]} "
                 f"does not await: of reduction {came.number}, while {self._numbers.get(key, 0)} is the last one here."
             )
+        if placed is not None:
+            came = placed._replace(about=came.about)
+        found = self._next(key, name)
+        if found is not None:
+            under_way, exchange, hop = found
+            exchange.take(hop, came)
+            self._go_on(key, under_way, exchange)
+            return
+        if placed is None:
+            room = self._room_of_early(key, name)
+            np.copyto(room, came.values)
+            came = came._replace(values=room)
+        self._early.setdefault(key, {})[name] = came
+
+    def _is_due(self, key: Key, name: Name) -> bool:
+        """Whether a correct leader may send this part now."""
+        source, number, part = name
+        ahead = number - self._numbers.get(key, 0)
+        is_due = ahead == 1 or (ahead == 0 and key in self._open)  # no host ends a reduction without this one's part
+        is_awaited = (source, part) in self._planned[key[1]].awaited
+        return is_due and is_awaited and name not in self._early.get(key, ())
 
     def waits_for(self) -> list[NodeId]:
-        """The leader whose part the oldest exchange under way waits for, as a list; empty if there is none."""
-        for key, exchange in self._open.items():
-            return [self._leaders[hop.other] for hop in self._hops[key[1]][exchange.at : exchange.at + 1]]
+        """The leaders whose parts the oldest exchange under way waits for."""
+        for under_way in self._open.values():
+            hops = [exchange.next for exchange in under_way.exchanges]
+            return sorted({self._leaders[hop.other] for hop in hops if hop is not None})
         return []

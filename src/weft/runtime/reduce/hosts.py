@@ -6,25 +6,27 @@ Two states lie between those of reduce/shared.py; fences are as there:
 |--------|-----------------------------------|-------------------------------------------------------|
 | given  | the peer emits Reduce             | contribution, WEIGHT, CLOCK, KIND; fence; READY       |
 | added  | all READY >= number               | own stretch of the host's sum; fence; ADDED           |
-| spread | all ADDED >= number (leader only) | sum of all hosts, in place; TOTAL; fence; SPREAD      |
-| summed | the leader's SPREAD >= number     | own stretch, for a mean divided by TOTAL; fence; DONE |
+| spread | all ADDED >= number (leader only) | result of all hosts, in place; TOTAL; fence; SPREAD   |
+| summed | the leader's SPREAD >= number     | nothing; fence; DONE                                  |
 | ended  | all DONE >= number                | nothing                                               |
 
 While the leader exchanges sums, it writes the whole bucket of the result; the others do not touch it before SPREAD.
-So a bucket crosses between hosts once each way, however many workers a host has. As on one host, a strategy that keeps
-replicas equal has one copy of the parameters per host, of which each worker updates its stretch.
+So a bucket crosses between hosts once each way, however many workers a host has. A worker that is alone on its host
+sums nothing: its contribution is exchanged from where it lies. As on one host, a strategy that keeps replicas equal has
+one copy of the parameters per host, of which each worker updates its stretch.
+
+What the leader has sent last of a bucket may still wait for the network, in place, when its next reduction begins: what
+then waits is copied, before the leader gives to it, because no worker writes to the result before all have given.
 """
 
 from collections.abc import Sequence
-from math import inf
 
-import numpy as np
-
-from weft.core.actions import MAX, MEAN, SUM
+from weft.core.actions import MAX, MEAN, SUM, Reduce
 from weft.core.names import NodeId
 from weft.runtime.mailbox import Mailbox
 from weft.runtime.measure.tracer import Tracer
-from weft.runtime.reduce.between_hosts import About, BetweenHosts, Plan
+from weft.runtime.reduce.between_hosts import BetweenHosts, Planner
+from weft.runtime.reduce.exchange import About, HostSum
 from weft.runtime.reduce.shared import CLOCK, DONE, KIND, SharedReduce, SharedReduction
 from weft.runtime.shared_params import COMMITTED
 from weft.store.arena import Arena
@@ -51,9 +53,9 @@ class HostsReduce(SharedReduce):
         tracer: Tracer | None = None,
         hosts: Sequence[int],
         mailbox: Mailbox,
-        plan: Plan,
+        planner: Planner,
     ) -> None:
-        """`hosts` has the number of each worker's host; `plan` gives the hops of a leader's exchange."""
+        """`hosts` has the number of each worker's host; `planner` plans a leader's exchanges."""
         super().__init__(arena, bells, store, gradient_is_given=gradient_is_given, tracer=tracer)
         self._group = tuple(range(len(hosts)))
         self._leaders: list[NodeId] = [list(hosts).index(host) for host in dict.fromkeys(hosts)]
@@ -61,21 +63,35 @@ class HostsReduce(SharedReduce):
         """Reductions for which this worker has taken the sum of all hosts and written DONE."""
         self._between: BetweenHosts | None = None
         leader = arena.ranks[LEADER]
+        self._mailbox = mailbox
         if arena.local_rank == LEADER:
-            sizes = [bucket.num_bytes for bucket in arena.buckets]
-            self._between = BetweenHosts(self._leaders, self._leaders.index(leader), sizes, plan, mailbox.send_sum)
-            mailbox.on_sum = self._between.hear
+            self._between = BetweenHosts(self._leaders, self._leaders.index(leader), arena.buckets, planner, mailbox)
+            mailbox.hear_sums(self._between)
             self.needs_background = True  # frames may still wait in the outbox when the leader's script goes on
         self._begun: set[SharedReduction] = set()
+        self._brought: dict[SharedReduction, HostSum] = {}
+        """On the leader: what this host brings to an exchange that has not begun."""
+
+    def join(self, action: Reduce) -> None:
+        if self._between is not None:
+            lane = self._lane(action.buffer)
+            self._mailbox.take_back((int(lane.is_staged), action.buffer.bucket))
+        super().join(action)
 
     def _add_up(self, reduction: SharedReduction) -> None:
-        """Sum this worker's stretch of the contributions of this host, times their weights."""
+        """Sum this worker's stretch of the contributions of this host, times their weights, unless these are equal."""
         lane, weights, op = reduction.lane, reduction.weights, reduction.action.op
-        if any(weights):
-            reduce_into(lane.total, lane.stretches, weights, MAX if op == MAX else SUM)
+        different = {weight for weight in weights if weight}
+        factor = different.pop() if op == MEAN and len(different) == 1 else float(bool(different))
+        is_alone = len(weights) == 1 and (op != SUM or factor == weights[0])
+        if factor and not is_alone:
+            shares = [float(bool(weight)) for weight in weights] if factor != 1.0 else weights
+            reduce_into(lane.total, lane.stretches, shares, MAX if op == MAX else SUM)
             self.bytes_shared += lane.total.nbytes * len(weights)
-        else:
-            lane.total.fill(-inf if op == MAX else 0.0)
+        if self._between is not None:
+            total = self._arena.array(f"reduced.{int(lane.is_staged)}", reduction.action.buffer.bucket)
+            values = lane.contribution if is_alone else total
+            self._brought[reduction] = HostSum(values, total, sum(weights), factor)
 
     def _say_summed(self, reduction: SharedReduction) -> None:
         self._say(reduction, ADDED)
@@ -92,8 +108,6 @@ class HostsReduce(SharedReduce):
             return moved
         fence()
         reduction.weight = self._arena.doubles[leader + TOTAL]
-        if reduction.weight and reduction.action.op == MEAN:
-            np.divide(lane.total, lane.total.dtype.type(reduction.weight), out=lane.total)
         self._spread.add(reduction)
         self._say(reduction, DONE)
         return True
@@ -105,13 +119,13 @@ class HostsReduce(SharedReduce):
         if reduction not in self._begun:
             self._begun.add(reduction)
             fence()
-            words, total = self._words, self._arena.array(f"reduced.{key[0]}", key[1])
+            words = self._words
             version = words[self._arena.worker_line(LEADER) + COMMITTED]
             about = About(words[lane.mine + CLOCK], words[lane.mine + KIND], version)
-            between.begin(key, lane.number, about, action.op, total, sum(reduction.weights))
+            between.begin(key, lane.number, about, action.op, self._brought.pop(reduction))
         elif self._words[lane.mine + SPREAD] >= lane.number:
             return False
-        weight = between.advance(key)
+        weight = between.ended(key)
         if weight is None:
             return False
         self._arena.doubles[lane.mine + TOTAL] = weight

@@ -31,7 +31,7 @@ from weft.runtime.connections import Connections
 from weft.runtime.driver import Wanted
 from weft.runtime.initial_values import FirstValues
 from weft.runtime.messages import Concluded, Message, Order, ScriptJoined, SpoilGradients, Welcome, WorkerJob
-from weft.runtime.reduce.between_hosts import Plan
+from weft.runtime.reduce.between_hosts import Planner
 from weft.runtime.seats.once import Sharing
 from weft.runtime.seats.part_writing import PartWriting
 from weft.runtime.seats.result_seat import ResultSeat
@@ -50,9 +50,9 @@ class LiveSeat(ResultSeat):
 
     is_plain = False
 
-    def __init__(self, job: WorkerJob, channel: Channel, resolve: Resolve, sharing: Sharing, plan: Plan) -> None:
+    def __init__(self, job: WorkerJob, channel: Channel, resolve: Resolve, sharing: Sharing, planner: Planner) -> None:
         super().__init__(job, channel, sharing)
-        self._resolve, self._plan = resolve, plan
+        self._resolve, self._planner = resolve, planner
         self._connections = Connections(job)
         self._asked: Strategy | str | None = None
         self._first_values = FirstValues(job.descriptors.initial, is_first=job.rank == 0 and not job.first_view)
@@ -167,7 +167,7 @@ class LiveSeat(ResultSeat):
             self._connections,
             self._welcome.ports,
             self._wait_words,
-            self._plan,
+            self._planner,
             self.tracer,
             name,
             self.script,
