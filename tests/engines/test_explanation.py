@@ -55,6 +55,6 @@ def test_a_model_is_cut_into_buckets_of_about_the_same_size() -> None:
 def test_who_sums_is_said() -> None:
     assert native("shm", 1) == "summed in shared memory, where the gradients lie"
     assert native("shm", 2) == "summed in the shared memory of each host, then between the first workers of all hosts"
-    assert native("tcp", 1) == ""
+    assert native("tcp", 1) == "summed over sockets, piece by piece, between where the gradients and the sums lie"
     assert native("torch", 2) == "summed by torch.distributed (gloo)"
     assert native("torch", 1, is_on_gpus=True) == "summed by torch.distributed (nccl), on the GPUs where the models are"

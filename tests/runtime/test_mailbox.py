@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,7 +18,8 @@ from weft.core.events import Event, MembersChanged, Received, Started
 from weft.core.names import Bucket, Buffer, Part, Roles
 from weft.core.world import World
 from weft.runtime.mailbox import kinds_of, rank_of
-from weft.runtime.reduce.between_hosts import EarlyPart, Key
+from weft.runtime.reduce.between_hosts import Key
+from weft.runtime.reduce.exchange import CamePart
 
 BUCKETS = (Bucket(10), Bucket(3, 8))
 
@@ -141,23 +143,45 @@ def test_who_lies_about_what_is_coded_is_named_and_nothing_is_applied(lie: str) 
     assert not world.stores[1].lend(Buffer("mine", 0)).any()
 
 
+class FakeSums:
+    """Takes parts of sums, and wants whole buckets in memory of its own."""
+
+    def __init__(self) -> None:
+        self.came: list[tuple[Key, CamePart]] = []
+        self.asked: list[Any] = []
+        self.rooms: list[Any] = []
+
+    def room(self, key: Key, name: Any) -> Any:
+        self.asked.append((key, name))
+        if name[2] is not None:
+            return None
+        self.rooms.append(np.zeros(10, np.float32))
+        return self.rooms[-1]
+
+    def hear(self, key: Key, came: CamePart) -> None:
+        self.came.append((key, came._replace(values=came.values.tolist())))
+
+
 def test_sums_of_hosts_go_to_who_adds_them_up_and_no_peer_sees_them() -> None:
     world = Processes(Puppets(), 2, BUCKETS)
-    came: list[tuple[Key, EarlyPart]] = []
-    world.posts[1].on_sum = lambda key, one: came.append((key, one._replace(values=one.values.tolist())))
+    sums = FakeSums()
+    world.posts[1].hear_sums(sums)  # type: ignore[arg-type]
     values = np.arange(10, dtype=np.float32)
-    world.posts[0].send_sum(1, (1, 0), 7, Part(1, 2), b"about", values[5:])
-    world.posts[0].send_sum(1, (0, 0), 8, None, b"", values)
+    world.posts[0].send_sum(1, (1, 0), 7, Part(1, 2), b"about", values[5:], is_lent=False)
+    world.posts[0].send_sum(1, (0, 0), 8, None, b"", values, is_lent=True)
+    assert world.posts[0].transport.lent == [None, (0, 0)]
     world.settle()
-    assert came == [
-        ((1, 0), EarlyPart(0, 7, Part(1, 2), b"about", [5.0, 6.0, 7.0, 8.0, 9.0])),  # type: ignore[arg-type]
-        ((0, 0), EarlyPart(0, 8, None, b"", values.tolist())),  # type: ignore[arg-type]
+    assert sums.came == [
+        ((1, 0), CamePart(0, 7, Part(1, 2), b"about", [5.0, 6.0, 7.0, 8.0, 9.0])),  # type: ignore[arg-type]
+        ((0, 0), CamePart(0, 8, None, b"", values.tolist())),  # type: ignore[arg-type]
     ]
+    assert sums.asked == [((1, 0), (0, 7, Part(1, 2))), ((0, 0), (0, 8, None))]
+    assert sums.rooms[0].tolist() == values.tolist(), "it was received there"
 
 
 def test_a_sum_for_somebody_who_adds_none_up_is_unexpected() -> None:
     world = Processes(Puppets(), 2, BUCKETS)
-    world.posts[0].send_sum(1, (0, 0), 1, None, b"", np.zeros(10, np.float32))
+    world.posts[0].send_sum(1, (0, 0), 1, None, b"", np.zeros(10, np.float32), is_lent=False)
     with pytest.raises(UnexpectedMessage) as raised:
         world.settle()
     assert str(raised.value) == "worker 0 sent a part of a sum to worker 1, which expects none."

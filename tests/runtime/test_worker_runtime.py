@@ -14,7 +14,7 @@ from weft.core.events import GradientReady, StepFinished
 from weft.core.rules import SGD
 from weft.core.script_state import IN_STEP
 from weft.data.share_records import Reached
-from weft.engines.real.hops import hops_between
+from weft.engines.real.hops import plans_between
 from weft.runtime.building import build
 from weft.runtime.connections import SHM, Connections
 from weft.runtime.descriptors import Descriptors
@@ -45,7 +45,7 @@ class Pair:
             )
             replica = ArrayReplica({"w": np.zeros(3)}, SGD(lr=1.0), None)
             recipe = strategy_of(strategy, collective)
-            self.plants.append(build(job, recipe, replica, [0], Connections(job), [0, 0], self.until, hops_between))
+            self.plants.append(build(job, recipe, replica, [0], Connections(job), [0, 0], self.until, plans_between))
         for runtime in self.plants:
             runtime.driver.start()
         self.until(lambda: all(runtime.worker.computes == 0 for runtime in self.plants))

@@ -68,6 +68,42 @@ def test_the_rest_of_a_large_body_is_copied_and_keeps_the_value_it_had(links: tu
     assert near.waiting_bytes == 0
 
 
+def test_what_is_lent_is_read_when_it_leaves_unless_it_is_taken_back(links: tuple[SocketLink, SocketLink]) -> None:
+    near, far = links
+    bodies = [np.full(NUM_ELEMENTS, value, dtype=np.float32) for value in (1, 2)]
+    for body in bodies:
+        _, is_copied = near.send((header(bucket=0, body_bytes=body.nbytes), b"", body.data.cast("B")), lent_for=body[0])
+        assert not is_copied
+    assert near.take_back(2.0) == 1
+    assert near.take_back(2.0) == 0
+    for body in bodies:
+        body[-1] = 7
+    came: list[float] = []
+    while len(came) < 2:
+        near.flush()
+        if (frame := far.next_frame()) is not None:
+            came.append(np.frombuffer(frame.body, np.float32)[-1])
+    assert came == [7, 2]
+    assert near.waiting_bytes == 0
+
+
+def test_a_body_is_received_into_the_memory_that_is_found_for_it() -> None:
+    sockets = pair()
+    near, other = (SocketLink(0, each, lambda rank, raw: LAYOUT.read(raw), 40) for each in sockets)
+    room = memoryview(bytearray(40))
+    found = [room, None]
+    far = SocketLink(1, sockets[1], lambda rank, raw: LAYOUT.read(raw), 40, lambda header: found[header.clock])
+    for clock in (0, 1):
+        near.send((header(clock, data=b"plain"), b"plain", SMALL.data.cast("B")))
+        frame = far.next_frame()
+        assert frame is not None
+        assert (bytes(frame.data), bytes(frame.body)) == (b"plain", SMALL.tobytes())
+        assert (frame.body.obj is room.obj) == (clock == 0)
+    assert bytes(room) == SMALL.tobytes()
+    for link in (near, other, far):
+        link.sock.close()
+
+
 def test_frames_behind_a_full_outbox_keep_their_order(links: tuple[SocketLink, SocketLink]) -> None:
     near, far = links
     for clock in range(200):

@@ -21,10 +21,17 @@ class Half:
         self.number = number
         self.sent: list[Any] = []
         self.forgotten: list[int] = []
+        self.asked: list[Any] = []
         self.is_closed = False
 
     def send(self, *sent: Any) -> None:
         self.sent.append(sent)
+
+    def take_back(self, lent_for: Any) -> None:
+        self.asked.append(lent_for)
+
+    def receive_into(self, find_room: Any) -> None:
+        self.asked.append(find_room)
 
     def poll(self, take: Any) -> int:
         take(FRAME)
@@ -58,8 +65,17 @@ def test_frames_for_this_host_go_to_a_place_in_the_rings_and_others_to_a_rank_by
     rings, sockets, mixed = halves()
     mixed.send(5, b"h", b"d", None)
     mixed.send(1, b"H", b"D", None)
-    assert rings.sent == [(1, b"h", b"d", None)]
-    assert sockets.sent == [(1, b"H", b"D", None)]
+    assert rings.sent == [(1, b"h", b"d", None, None)]
+    assert sockets.sent == [(1, b"H", b"D", None, None)]
+
+
+def test_memory_is_lent_and_found_in_both_halves() -> None:
+    rings, sockets, mixed = halves()
+    mixed.send(1, b"H", b"D", None, "sums")
+    assert sockets.sent[0][-1] == "sums"
+    mixed.take_back("sums")
+    mixed.receive_into(len)  # type: ignore[arg-type]
+    assert rings.asked == sockets.asked == ["sums", len]
 
 
 def test_what_waits_for_lost_processes_is_forgotten_by_the_half_that_has_it() -> None:

@@ -18,7 +18,18 @@ from weft.transports.tcp import TcpTransport, listen
 from weft.transports.transport import Frame, Transport
 
 COUNTERS = ["bytes_sent", "num_copies", "refused"]
-CALLS = ["send", "poll", "forget", "reconnect", "outbox_bytes", "traffic", "fileno_set", "close"]
+CALLS = [
+    "send",
+    "take_back",
+    "receive_into",
+    "poll",
+    "forget",
+    "reconnect",
+    "outbox_bytes",
+    "traffic",
+    "fileno_set",
+    "close",
+]
 
 
 @pytest.mark.parametrize("kind", [RingTransport, TcpTransport, MixedTransport])

@@ -12,7 +12,7 @@ from weft.core.strategy import Strategy
 from weft.cost.choice import Ground, prices_s
 from weft.cost.links import Link
 from weft.cost.staging import AUTO, DEVICE, HOST
-from weft.runtime.connections import SHM, TORCH
+from weft.runtime.connections import TCP, TORCH
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,8 +109,8 @@ def native(transport: str, num_hosts: int, *, is_on_gpus: bool = False) -> str:
     if transport == TORCH:
         where = " (nccl), on the GPUs where the models are" if is_on_gpus else " (gloo)"
         return f"summed by torch.distributed{where}"
-    if transport != SHM:
-        return ""
+    if transport == TCP:
+        return "summed over sockets, piece by piece, between where the gradients and the sums lie"
     if num_hosts > 1:
         return "summed in the shared memory of each host, then between the first workers of all hosts"
     return "summed in shared memory, where the gradients lie"

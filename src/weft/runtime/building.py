@@ -1,11 +1,14 @@
 """Builds what a worker process runs on: lays its replica out, connects it, makes its stores, driver and reductions."""
 
 import fcntl
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace as replace_fields
 
 from weft.core.errors import ConfigError
 from weft.core.names import PARAMS, Bucket, NodeId, Role
@@ -16,7 +19,7 @@ from weft.core.strategy import Strategy, all_kinds
 from weft.core.world import World
 from weft.cost.links import Link
 from weft.cost.staging import prices_s
-from weft.runtime.connections import LOOPBACK, SHM, TORCH, Connections
+from weft.runtime.connections import LOOPBACK, TCP, TORCH, Connections
 from weft.runtime.driver import Driver
 from weft.runtime.mailbox import Mailbox, kinds_of, rank_of
 from weft.runtime.measure.tracer import Tracer
@@ -59,6 +62,16 @@ def _alone(fd: int) -> Iterator[None]:
 def _has_values(arena: Arena) -> bool:
     """Whether a worker of the host has written the initial values to the replica that all share."""
     return any(arena.words[arena.worker_line(worker) + STEPPING] for worker in range(arena.num_workers))
+
+
+def _as_reduced(job: WorkerJob, strategy: Strategy) -> WorkerJob:
+    """The job as reductions see it: where workers talk by sockets only, each is a host of its own to them."""
+    if job.transport != TCP or not strategy.reduces or strategy.speaks_reductions:
+        return job
+    own = replace_fields(
+        job.descriptors, arena=os.memfd_create("weft-arena"), bells=[job.descriptors.bells[job.local_rank]]
+    )
+    return replace_fields(job, hosts=list(range(job.num_workers)), descriptors=own)
 
 
 def _arena(job: WorkerJob, buckets: Sequence[Bucket]) -> Arena:
@@ -233,14 +246,15 @@ def build(
 
     `name` is the strategy's name in error messages; `script` is the state of this worker's script.
     """
-    is_native = job.transport in (SHM, TORCH) and not strategy.speaks_reductions
+    asked, job = job, _as_reduced(job, strategy)
+    is_native = not strategy.speaks_reductions and (job.transport != TCP or strategy.reduces)
     summing = _torch(job, strategy, replica)
     in_place = is_native and strategy.keeps_replicas_equal
-    shares_params = in_place and replica.shares_update and job.transport == SHM and not job.on_devices
+    shares_params = in_place and replica.shares_update and job.transport != TORCH and not job.on_devices
     arena, memory = _lay_out(job, strategy, replica, order, summing, in_place=in_place, shares_params=shares_params)
     lines = [arena.sleeping_line(local_rank) for local_rank in range(len(job.on_host))]
     bells = Bells(job.local_rank, arena.words, lines, job.descriptors.bells)
-    world = _world(job, strategy, replica.buckets)
+    world = _world(asked, strategy, replica.buckets)
     kinds = kinds_of(all_kinds(strategy))
     codecs = ready_codecs(strategy, [replica])
     layout = Layout(len(kinds), world.num_nodes, replica.buckets, coded_bytes_max(codecs.values(), replica.buckets))

@@ -8,6 +8,7 @@ from msgspec import Struct
 from weft.checkpoints.taking import CheckpointPlan
 from weft.core.pace import LearningRatePace
 from weft.core.score import WORST
+from weft.cost.links import Link
 from weft.cost.staging import AUTO
 from weft.data.proportional import EVERY
 from weft.data.shares import STATIC
@@ -94,6 +95,8 @@ class WorkerJob(Struct, frozen=True, tag=True, kw_only=True):
     """The number of each worker's host, in order of rank; empty: all are on one."""
     is_private: bool = False
     """The addresses are in a network namespace that the launcher made for this run alone: no encryption is needed."""
+    link: Link | None = None
+    """The slowest link of the emulated network; None: the network is as it is."""
     trusts_network: bool = False
     """--set network.trusted: nothing between hosts is encrypted, and libraries that do not authenticate (Gloo, NCCL)
     may be used there."""

@@ -77,7 +77,7 @@ class SocketLink:
             if not rest or taken:
                 continue
             if lent_for is not None:
-                self._outbox.extend((piece, lent_for) for piece in rest)
+                self._outbox.extend((piece, None if piece.readonly else lent_for) for piece in rest)
                 self.waiting_bytes += sum(map(len, rest))
                 break
             copy = bytes(rest[0][:SLICE_BYTES])

@@ -240,13 +240,14 @@ def test_what_cannot_go_on_without_a_lost_worker_yet_is_refused(
     RealJob(script=script, num_workers=2, **options)
 
 
-def test_lost_workers_of_several_hosts_are_replaced_only_if_that_is_asked_for(tmp_path: Path) -> None:
+def test_lost_workers_that_share_no_memory_are_replaced_only_if_that_is_asked_for(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("")
     assert RealJob(script=script, hosts=(0, 1), on_loss="replace").survives
     asked_for_nothing = RealJob(script=script, hosts=(0, 1))
     assert survivable(asked_for_nothing) == asked_for_nothing, "it would take longer"
-    assert survivable(RealJob(script=script, transport="tcp")).on_loss == "replace"
+    assert survivable(RealJob(script=script, transport="tcp")).on_loss == "stop"
+    assert survivable(RealJob(script=script)).on_loss == "replace"
 
 
 def test_workers_of_which_checkpoints_are_taken_can_stop_between_batches(tmp_path: Path) -> None:

@@ -26,22 +26,25 @@ def choice(**asked: Any) -> ReductionChoice:
         ({"transport": TORCH}, None),
         ({"hosts": TWO_HOSTS}, None),
         ({"collective": "ring"}, "ring"),
-        ({"transport": TCP}, "butterfly"),
+        ({"transport": TCP}, None),
         ({"transport": TCP, "collective": "ring"}, "ring"),
-        ({"transport": TCP, "hosts": TWO_HOSTS}, "hierarchical"),
+        ({"transport": TCP, "hosts": TWO_HOSTS}, None),
         ({"survives": True}, None),
+        ({"survives": True, "transport": TCP}, "butterfly"),
+        ({"survives": True, "transport": TCP, "hosts": TWO_HOSTS}, "hierarchical"),
         ({"survives": True, "hosts": TWO_HOSTS}, "hierarchical"),
         ({"survives": True, "hosts": TWO_HOSTS, "collective": "ring"}, "ring"),
     ],
 )
-def test_reductions_are_native_unless_another_is_asked_for_or_the_transport_has_none(
+def test_reductions_are_native_unless_others_are_asked_for_or_have_to_go_on_without_a_lost_worker(
     asked: dict[str, Any], collective: str | None
 ) -> None:
     assert choice(**asked).choose(strategy_of("allreduce"), None, 100_000) == (collective, None)
 
 
 def test_the_cheapest_collective_depends_on_the_size_of_the_model() -> None:
-    chosen = [choice(transport=TCP).choose(strategy_of("allreduce"), None, size)[0] for size in (100_000, 100_000_000)]
+    asked, allreduce = choice(transport=TCP, survives=True), strategy_of("allreduce")
+    chosen = [asked.choose(allreduce, None, size)[0] for size in (100_000, 100_000_000)]
     assert chosen == ["butterfly", "halving_doubling"]
 
 
@@ -52,7 +55,7 @@ def test_a_strategy_that_reduces_nothing_needs_neither_collective_nor_scheme() -
 
 
 def test_a_strategy_of_the_scripts_own_may_reduce_too() -> None:
-    assert choice(transport=TCP).choose(None, None, 100_000) == ("butterfly", None)
+    assert choice(transport=TCP, survives=True).choose(None, None, 100_000) == ("butterfly", None)
 
 
 def test_what_is_compressed_is_reduced_by_messages_in_the_cheapest_scheme_of_its_codec() -> None:
@@ -98,9 +101,9 @@ def test_where_the_workers_run_is_said_and_the_link_that_is_assumed(
 def test_why_a_hierarchical_collective_was_taken_is_said_only_if_it_was_not_asked_for() -> None:
     asked = {"transport": TCP, "hosts": TWO_HOSTS}
     allreduce = strategy_of("allreduce")
-    assert choice(**asked).explain(allreduce, "allreduce", None, 100_000, []).why == ONE_STREAM
-    assert choice(**asked, collective="ring").explain(allreduce, "allreduce", None, 100_000, []).why == ""
-    assert choice(transport=TCP).explain(allreduce, "allreduce", None, 100_000, []).why == "", (
+    assert choice(**asked).explain(allreduce, "allreduce", "fp16", 100_000, []).why == ONE_STREAM
+    assert choice(**asked, collective="ring").explain(allreduce, "allreduce", "fp16", 100_000, []).why == ""
+    assert choice(transport=TCP).explain(allreduce, "allreduce", "fp16", 100_000, []).why == "", (
         "on one host, none shares"
     )
 
@@ -119,6 +122,11 @@ def test_that_sums_between_hosts_could_not_survive_is_said_where_they_would_have
     ("asked", "layout", "native"),
     [
         ({}, [], "summed in shared memory, where the gradients lie"),
+        (
+            {"transport": TCP},
+            [],
+            "summed over sockets, piece by piece, between where the gradients and the sums lie",
+        ),
         ({"transport": TORCH}, ["w (3,) float32"], "summed by torch.distributed (gloo)"),
         (
             {"transport": TORCH},

@@ -60,17 +60,18 @@ def test_all_are_welcome_when_the_last_has_joined_and_learn_where_the_others_lis
         ("ssp(staleness=2)", "gossip", {}, "ssp(staleness=2)", None, "ssp(staleness=2)"),
         (None, "", {}, "", None, "the script's own"),
         ("allreduce", "", {"collective": "tree"}, "allreduce", "tree", "allreduce"),
-        (None, "", {"transport": "tcp"}, "", "butterfly", "the script's own"),
-        (None, None, {"transport": "tcp"}, "allreduce", "butterfly", "allreduce"),
+        (None, "", {"transport": "tcp"}, "", None, "the script's own"),
+        (None, None, {"transport": "tcp"}, "allreduce", None, "allreduce"),
+        (None, "", {"transport": "tcp", "survives": True}, "", "butterfly", "the script's own"),
         (None, None, {"transport": "tcp", "collective": "ring"}, "allreduce", "ring", "allreduce"),
-        (None, None, {"transport": "tcp", "collective": "auto"}, "allreduce", "butterfly", "allreduce"),
+        (None, None, {"transport": "tcp", "collective": "auto"}, "allreduce", None, "allreduce"),
         (None, None, {"collective": "auto"}, "allreduce", None, "allreduce"),
         (None, "gossip", {"transport": "tcp"}, "gossip", None, "gossip"),
         (None, None, {"transport": "torch"}, "allreduce", None, "allreduce"),
         (None, None, {"baseline": "ddp"}, "allreduce", None, "ddp"),
     ],
 )
-def test_the_runs_strategy_comes_before_the_scripts_and_sockets_speak_reductions(
+def test_the_runs_strategy_comes_before_the_scripts_and_survivors_speak_reductions(
     runs: str | None,
     scripts: str | None,
     options: dict[str, Any],
@@ -87,7 +88,7 @@ def test_the_runs_strategy_comes_before_the_scripts_and_sockets_speak_reductions
 def test_over_sockets_the_cheapest_collective_for_the_model_is_taken_and_explained(
     num_bytes: int, collective: str
 ) -> None:
-    talk = Talk(4, transport="tcp", bucket_bytes_max=4 << 20)
+    talk = Talk(4, transport="tcp", survives=True, bucket_bytes_max=4 << 20)
     told: list[Explanation] = []
     talk.engine.on_explain = told.append
     answers = talk.join(*[joined(num_bytes=num_bytes)] * 4)
@@ -100,7 +101,7 @@ def test_over_sockets_the_cheapest_collective_for_the_model_is_taken_and_explain
 def test_on_a_slow_network_the_collective_is_chosen_for_its_links() -> None:
     told: list[Explanation] = []
     for network in (None, EmulatedNetwork(1e9, 2.0)):
-        talk = Talk(4, "allreduce", transport="tcp", network=network)
+        talk = Talk(4, "allreduce", transport="tcp", survives=True, network=network)
         talk.engine.on_explain = told.append
         talk.join(*[joined(num_bytes=40_000_000)] * 4)
     near, far = told
@@ -127,12 +128,12 @@ def test_workers_of_several_hosts_sum_where_they_sit_first_and_that_is_explained
 
 
 def test_on_several_hosts_what_is_spoken_is_spoken_hierarchically_unless_something_else_is_asked_for() -> None:
-    talk = Talk(4, "allreduce", hosts=[0, 0, 1, 1], transport="tcp")
+    talk = Talk(4, "allreduce", hosts=[0, 0, 1, 1], compress="fp16")
     told: list[Explanation] = []
     talk.engine.on_explain = told.append
     assert welcomed(talk).collective == "hierarchical"
     assert told[0].why == "so that a bucket crosses between hosts once each way, however many workers are there"
-    assert welcomed(Talk(2, "allreduce", hosts=[0, 1], transport="tcp")).collective == "butterfly"
+    assert welcomed(Talk(2, "allreduce", hosts=[0, 1], compress="fp16")).collective == "butterfly"
     assert welcomed(Talk(4, "allreduce", hosts=[0, 0, 1, 1], collective="ring")).collective == "ring"
     assert welcomed(Talk(4, "gossip", hosts=[0, 0, 1, 1])).collective is None
 

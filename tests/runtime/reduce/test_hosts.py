@@ -1,45 +1,26 @@
 """Reductions on several hosts: right in any order of events, wherever the workers sit."""
 
-from collections import deque
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.network.sums import SumPost
 from support.processes.one_host import Host
 
 from weft.core.actions import MAX, MEAN, SUM, Reduce
 from weft.core.errors import Deadlock, IllegalAction
 from weft.core.events import Reduced
-from weft.core.names import Bucket, Buffer, Part
-from weft.engines.real.hops import hops_between
+from weft.core.names import Bucket, Buffer
+from weft.engines.real.hops import plans_between
 from weft.runtime.reduce import hosts
-from weft.runtime.reduce.between_hosts import BetweenHosts, EarlyPart, Key
+from weft.runtime.reduce.between_hosts import BetweenHosts
 from weft.runtime.reduce.hosts import ADDED, SPREAD, HostsReduce
-from weft.runtime.reduce.shared import ENDED
+from weft.runtime.reduce.shared import DONE, ENDED
 from weft.store.reduction import reduce_arrays
 
 BUCKETS = (Bucket(100, 8), Bucket(7, 8))
-
-
-class FakePost:
-    """Carries sums from leader to leader; they wait until they are delivered."""
-
-    def __init__(self, rank: int, posts: dict[int, "FakePost"]) -> None:
-        self.rank = rank
-        self.on_sum: Any = None
-        self.came: deque[tuple[Key, EarlyPart]] = deque()
-        self._posts = posts
-        posts[rank] = self
-
-    def send_sum(self, to: int, key: Key, number: int, part: Part | None, about: bytes, values: Any) -> None:
-        self._posts[to].came.append((key, EarlyPart(self.rank, number, part, about, values.copy())))
-
-    def deliver(self) -> None:
-        if self.came:
-            self.on_sum(*self.came.popleft())
 
 
 class Hosts:
@@ -49,7 +30,7 @@ class Hosts:
         self.hosts = [Host(size, BUCKETS) for size in sizes]
         self.numbers = [number for number, size in enumerate(sizes) for _ in range(size)]
         self.memories = [memory for host in self.hosts for memory in host.memories]
-        self.posts: dict[int, FakePost] = {}
+        self.posts: dict[int, SumPost] = {}
         self.workers: list[HostsReduce] = []
         for host in self.hosts:
             ranks = range(len(self.workers), len(self.workers) + len(host.arenas))
@@ -62,17 +43,22 @@ class Hosts:
                         store,
                         gradient_is_given=True,
                         hosts=self.numbers,
-                        mailbox=FakePost(rank, self.posts),  # type: ignore[arg-type]
-                        plan=hops_between,
+                        mailbox=SumPost(rank, self.posts),  # type: ignore[arg-type]
+                        planner=plans_between,
                     )
                 )
+
+    def deliver(self, rank: int, chance: Random) -> None:
+        """Deliver to this worker the next part that has come from somebody."""
+        if waiting := self.posts[rank].waiting:
+            self.posts[rank].deliver(chance.choice(waiting))
 
     def reduce(self, bucket: int, clock: int, weight: float, slot: str = "gradient", op: str = MEAN) -> Reduce:
         return Reduce(tuple(range(len(self.workers))), "gradient", clock, Buffer(slot, bucket), op, weight)
 
     def close(self) -> None:
         for mailbox in self.posts.values():
-            mailbox.on_sum = None  # else memory that is mapped stays until circles are looked for
+            mailbox.sums = None  # else memory that is mapped stays until circles are looked for
         for host in self.hosts:
             host.close()
 
@@ -103,7 +89,7 @@ def test_any_interleaving_gives_all_workers_of_all_hosts_the_same_bits(
             if mine and chance.random() < 0.5:
                 todo.remove(mine[0])
                 hosts.workers[rank].join(hosts.reduce(mine[0][1], clock, weights[mine[0]], slot, op))
-            hosts.posts[rank].deliver()
+            hosts.deliver(rank, chance)
             hosts.workers[rank].progress(done[rank].append)
         for bucket in buckets:
             told = [weights[rank, bucket] for rank in ranks]
@@ -157,7 +143,7 @@ def test_leaders_have_a_background_driver_that_rests_while_no_sum_is_under_way()
     world.workers[2].join(world.reduce(0, 0, 1.0))
     for _ in range(3):
         for rank, worker in enumerate(world.workers):
-            world.posts[rank].deliver()
+            world.deliver(rank, Random(0))
             worker.progress(lambda event: None)
     assert first.may_rest()
     world.close()
@@ -168,11 +154,15 @@ def test_what_was_written_before_a_word_is_read_behind_a_fence(word: int, monkey
     world, seen = Hosts(2, 1), []
     monkeypatch.setattr(hosts, "fence", lambda: seen.append("fence"))
     monkeypatch.setattr(BetweenHosts, "begin", lambda *args: seen.append("begin"))
-    monkeypatch.setattr(BetweenHosts, "advance", lambda *args: 1.0 if word == SPREAD else None)
-    monkeypatch.setattr(hosts.np, "divide", lambda *args, out: seen.append("divide"))
+    monkeypatch.setattr(BetweenHosts, "ended", lambda *args: 1.0 if word == SPREAD else None)
+    say = HostsReduce._say
+    monkeypatch.setattr(
+        HostsReduce, "_say", lambda self, reduction, word: [seen.append(word), say(self, reduction, word)]
+    )
     for rank in (0, 1):
         world.workers[rank].join(world.reduce(0, 0, 1.0))
         world.workers[rank].progress(lambda event: None)
     world.workers[0].progress(lambda event: None)
-    assert seen == ["fence", "begin", *(["fence", "divide"] if word == SPREAD else [])]
+    told = [ADDED, ADDED, "fence", "begin", *([SPREAD, "fence", DONE] if word == SPREAD else [])]
+    assert seen == told
     world.close()

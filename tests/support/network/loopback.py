@@ -1,7 +1,7 @@
 """A wire between drivers of one process: frames are bytes that wait until they are polled."""
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from weft.runtime.mailbox import Mailbox, kinds_of, rank_of
 from weft.store.coded import coded_bytes_max
 from weft.store.live import LiveStore
 from weft.transports.frames import HEADER_BYTES, Layout
-from weft.transports.transport import Frame, Rank, Traffic
+from weft.transports.transport import FindRoom, Frame, Rank, Traffic
 
 
 class Wire:
@@ -32,9 +32,15 @@ class Wire:
         self.bytes_sent = 0
         self.num_copies = 0
         self.refused: dict[str, int] = {}
+        self._find_room: FindRoom = lambda header: None
+        self.lent: list[Hashable | None] = []
+        """What each frame was lent for."""
 
-    def send(self, to: Rank, header: bytes, data: bytes, body: memoryview | None) -> None:
+    def send(
+        self, to: Rank, header: bytes, data: bytes, body: memoryview | None, lent_for: Hashable | None = None
+    ) -> None:
         raw = b"" if body is None else bytes(body)
+        self.lent.append(lent_for)
         self.bytes_sent += HEADER_BYTES + len(data) + len(raw)
         self._ends[to].waiting.append((self._rank, header, data, raw))
 
@@ -42,8 +48,17 @@ class Wire:
         count = len(self.waiting)
         for _ in range(count):
             sender, header, data, body = self.waiting.popleft()
-            take(Frame(self._layout.read(header), data, memoryview(body), sender))
+            read = self._layout.read(header)
+            room = self._find_room(read)
+            if room is not None:
+                room[:] = body
+            take(Frame(read, data, memoryview(body) if room is None else room, sender))
         return count
+
+    def take_back(self, lent_for: Hashable) -> None: ...
+
+    def receive_into(self, find_room: FindRoom) -> None:
+        self._find_room = find_room
 
     def forget(self, lost: Sequence[Rank]) -> None: ...
 

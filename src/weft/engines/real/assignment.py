@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 
 from weft.config.on_loss import STOP
+from weft.cost.links import Link
 from weft.engines.netem.network import connect_timeout_s
 from weft.engines.real.job import RealJob
 from weft.runtime.descriptors import Descriptors
@@ -57,6 +58,7 @@ def assigned(
             reduce_place=options.reduce.place,
             hosts=list(job.hosts),
             is_private=job.network is not None,
+            link=None if job.network is None else Link(job.network.worst.delay_s, job.network.worst.bytes_per_s),
             trusts_network=options.network.trusted,
             survives=job.survives,
             must_survive=job.is_survival_asked or job.checkpoint is not None,

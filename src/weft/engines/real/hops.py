@@ -1,9 +1,10 @@
 """The schedule by which the leaders of hosts all-reduce their hosts' sums, as hops for runtime/reduce."""
 
-from weft.collectives import butterfly, halving_doubling
+from weft.collectives import butterfly, halving_doubling, ring
 from weft.core.names import Part
-from weft.core.schedule import Give, Schedule
-from weft.cost.collectives import butterfly_s, halving_doubling_s, num_rounds
+from weft.core.schedule import FlatScheduler, Give, Schedule
+from weft.cost.collectives import butterfly_s, halving_doubling_s, num_rounds, ring_s
+from weft.cost.links import Link
 from weft.runtime.connections import LINKS, TLS
 from weft.runtime.reduce.exchange import Hop, Plan, plan_of
 
@@ -13,29 +14,36 @@ ADDING_BYTES_PER_S = 5e9
 """What a core adds to a sum, if the sum is not in the cache."""
 
 
-def plans_between(host: int, num_hosts: int, num_bytes: int) -> list[Plan]:
-    """The plans of the leader of host `host` for the pieces of a bucket of `num_bytes`.
+def plans_between(host: int, num_hosts: int, num_bytes: int, link: Link = LINKS[TLS]) -> list[Plan]:
+    """The plans of the leader of host `host` for the pieces of a bucket of `num_bytes`: those of the schedule that is
+    the cheapest if each host has such a link.
 
-    Butterfly (few messages) for small buckets, halving-doubling (few bytes, and sums) for large ones, by their costs.
+    Butterfly for small buckets (few messages), and for large ones (few bytes, and sums) halving-doubling or a ring.
     """
-    if _butterfly_s(num_hosts, num_bytes) <= _halving_doubling_s(num_hosts, num_bytes):
-        return [plan_of(_hops(butterfly(host, num_hosts)), None)]
-    schedule, num_pieces = halving_doubling(host, num_hosts), max(1, num_bytes // PIECE_BYTES)
-    pieces = [Part(piece, num_pieces) for piece in range(num_pieces)]
+    schedule = _cheapest(num_hosts, num_bytes, link)(host, num_hosts)
+    is_cut = any(step.part is not None for step in schedule)
+    num_pieces = max(1, num_bytes // PIECE_BYTES) if is_cut else 1
+    pieces = [Part(piece, num_pieces) for piece in range(num_pieces)] if num_pieces > 1 else [None]
     return [plan_of(_hops(_within(schedule, piece)), piece) for piece in pieces]
 
 
-def _butterfly_s(num_hosts: int, num_bytes: int) -> float:
-    return butterfly_s(num_hosts, num_bytes, LINKS[TLS]) + num_rounds(num_hosts) * num_bytes / ADDING_BYTES_PER_S
+def _cheapest(num_hosts: int, num_bytes: int, link: Link) -> FlatScheduler:
+    adding_s = num_bytes / ADDING_BYTES_PER_S
+    power = 1 << (num_hosts.bit_length() - 1)
+    # hosts beyond a power of two give their sums to others, and are given the result
+    folding_s = 2 * link.seconds(num_bytes) if num_hosts > power else 0.0
+    costs_s: dict[FlatScheduler, float] = {
+        butterfly: folding_s + butterfly_s(power, num_bytes, link) + num_rounds(power) * adding_s,
+        halving_doubling: folding_s + halving_doubling_s(power, num_bytes, link) + (power - 1) / power * adding_s,
+        ring: ring_s(num_hosts, num_bytes, link) + (num_hosts - 1) / num_hosts * adding_s,
+    }
+    return min(costs_s, key=costs_s.__getitem__)
 
 
-def _halving_doubling_s(num_hosts: int, num_bytes: int) -> float:
-    adding_s = (num_hosts - 1) / num_hosts * num_bytes / ADDING_BYTES_PER_S
-    return halving_doubling_s(num_hosts, num_bytes, LINKS[TLS]) + adding_s
-
-
-def _within(schedule: Schedule, piece: Part) -> Schedule:
+def _within(schedule: Schedule, piece: Part | None) -> Schedule:
     """The same schedule for a piece of a bucket: its parts are parts of the piece."""
+    if piece is None:
+        return schedule
     return tuple(step._replace(part=_part_of(piece, step.part)) for step in schedule)
 
 
@@ -53,11 +61,9 @@ def _hops(schedule: Schedule) -> list[Hop]:
 
 
 def _stays(given: Give, later: Schedule) -> bool:
-    """Whether nothing is written to what is given but by what its receiver gives back."""
-    return all(
-        isinstance(step, Give) or not _overlap(step.part, given.part) or (step.replace and step.source == given.to)
-        for step in later
-    )
+    """Whether nothing is written to what is given before its receiver has it. What replaces it is complete, and so was
+    made of it."""
+    return all(isinstance(step, Give) or step.replace or not _overlap(step.part, given.part) for step in later)
 
 
 def _overlap(one: Part | None, other: Part | None) -> bool:

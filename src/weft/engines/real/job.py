@@ -244,9 +244,10 @@ def check_survives(job: RealJob, option: str) -> None:
 
 
 def survivable(job: RealJob) -> RealJob:
-    """This job with lost workers replaced, if nothing stands against it; else as it is: a lost worker ends it. With
-    several hosts that has to be asked for, because reductions are then made of messages, which takes longer."""
-    if job.num_workers == 1 or job.num_hosts > 1:
+    """This job with lost workers replaced, if nothing stands against it; else as it is: a lost worker ends it. Where
+    workers share no memory that has to be asked for, because reductions are then made of messages, which takes
+    longer."""
+    if job.num_workers == 1 or job.num_memories > 1:
         return job
     try:
         return replace(job, on_loss=REPLACE, is_survival_asked=False)

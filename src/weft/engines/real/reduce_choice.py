@@ -50,7 +50,7 @@ class ReductionChoice:
         if strategy is not None and not strategy.reduces:
             return self._asked, None
         collective, ground = self._asked, self._ground()
-        if collective is None and (self.transport == TCP or compress is not None or self._survives_between_hosts):
+        if collective is None and (compress is not None or self._survives_between_hosts):
             collective = taken(cut(num_bytes, self.bucket_bytes_max), ground)
         if compress is None:
             return collective, None
@@ -62,7 +62,7 @@ class ReductionChoice:
 
     @property
     def _survives_between_hosts(self) -> bool:
-        return self.survives and len(set(self.hosts)) > 1
+        return self.survives and (self.transport == TCP or len(set(self.hosts)) > 1)
 
     def explain(
         self, strategy: Strategy, text: str, compress: str | None, num_bytes: int, layout: Sequence[str]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 from weft.adapters import sharing
@@ -29,7 +30,8 @@ def seat_of(job: WorkerJob, channel: Channel) -> EngineSeat:
         return BaselineSeat(job, channel, sharing)
     if job.num_workers == 1:
         return PlainSeat(job, channel, sharing)
-    return LiveSeat(job, channel, resolve, sharing, plans_between)
+    planner = plans_between if job.link is None else partial(plans_between, link=job.link)
+    return LiveSeat(job, channel, resolve, sharing, planner)
 
 
 def hook_of(baseline: str | None) -> str | None:

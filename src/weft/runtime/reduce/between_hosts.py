@@ -120,7 +120,7 @@ class BetweenHosts:
         while (hop := exchange.next) is not None:
             other = self._leaders[hop.other]
             if hop.is_sent:
-                values, about = exchange.part(hop.part), exchange.about()
+                about, values = exchange.part(hop.part)
                 self._post.send_sum(other, key, exchange.number, hop.part, about, values, is_lent=hop.is_lent)
                 exchange.at += 1
                 continue

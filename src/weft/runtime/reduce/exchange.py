@@ -107,7 +107,9 @@ class Exchange:
         self._about = about
         self._op = op
         self._plan = plan
-        self._values, self._total, self._factor = mine.values, mine.total, mine.factor
+        self._mine = mine
+        self._in_total: list[tuple[Part | None, float]] = []
+        """The parts of the total that were written, the smallest last, and what they are to be multiplied by."""
         self._complete()
 
     @property
@@ -115,17 +117,20 @@ class Exchange:
         """The next hop; None at the end."""
         return self._plan.hops[self.at] if self.at < len(self._plan.hops) else None
 
-    def about(self) -> bytes:
-        """What is told with the next part: facts, factor, and the weights that are known."""
-        return _ABOUT.pack(*self._about, self._factor) + np.array(self.weights).tobytes()
+    def part(self, part: Part | None) -> tuple[bytes, Array]:
+        """A part of this host's sum as it is now, and what is told with it: facts, factor, and the known weights."""
+        values, factor = self._part(part)
+        return _ABOUT.pack(*self._about, factor) + np.array(self.weights).tobytes(), values
 
-    def part(self, part: Part | None) -> Array:
-        """A part of this host's sum as it is now."""
-        return _cut(self._values, part)
+    def _part(self, part: Part | None) -> tuple[Array, float]:
+        for written, factor in reversed(self._in_total):
+            if _covers(written, part):
+                return self.place(part), factor
+        return _cut(self._mine.values, part), self._mine.factor
 
     def place(self, part: Part | None) -> Array:
         """Where a part of the sum of all hosts belongs."""
-        return _cut(self._total, part)
+        return _cut(self._mine.total, part)
 
     def take(self, hop: Hop, came: CamePart) -> None:
         """Add the received part to this host's sum, or put it in its place, as `hop` says."""
@@ -135,43 +140,45 @@ class Exchange:
         self.weights = [theirs if mine == UNKNOWN else mine for mine, theirs in zip(self.weights, heard, strict=True)]
         into = self.place(hop.part)
         if not hop.replaces:
-            self._add(self.part(hop.part), came.values, factor, into)
-            self._values = self._total
+            factor = self._add(*self._part(hop.part), came.values, factor, into)
         elif not came.is_in_place:
             np.copyto(into, came.values)
+        self._in_total.append((hop.part, factor))
         self.at += 1
         self._complete()
 
-    def _add(self, mine: Array, theirs: Array, factor: float, into: Array) -> None:
+    def _add(self, mine: Array, my_factor: float, theirs: Array, their_factor: float, into: Array) -> float:
+        """Add two parts; returns what the sum is to be multiplied by."""
         number = into.dtype.type
-        if not factor:
-            if mine is not into:
-                np.copyto(into, mine)
-        elif not self._factor:
+        if not their_factor:
+            np.copyto(into, mine)
+            return my_factor
+        if not my_factor:
             np.copyto(into, theirs)
-            self._factor = factor
-        elif self._op == MAX:
+            return their_factor
+        if self._op == MAX:
             np.maximum(mine, theirs, out=into)
-        elif self._factor == factor:
+            return 1.0
+        if my_factor == their_factor:
             np.add(mine, theirs, out=into)
-        else:
-            theirs = theirs * number(factor)
-            np.multiply(mine, number(self._factor), out=into)
-            np.add(into, theirs, out=into)
-            self._factor = 1.0
+            return my_factor
+        theirs = theirs * number(their_factor)
+        np.multiply(mine, number(my_factor), out=into)
+        np.add(into, theirs, out=into)
+        return 1.0
 
     def _complete(self) -> None:
         """If the part that this host completes has all contributions now, divide it where a mean is asked for."""
         if self.at != self._plan.num_before:
             return
         part = self._plan.completed
+        values, factor = self._part(part)
         into = self.place(part)
-        if self._values is not self._total:
-            np.copyto(into, self.part(part))
-            self._values = self._total
-        divisor = sum(self.weights) / self._factor if self._op == MEAN and self._factor else 1.0
+        divisor = sum(self.weights) / factor if self._op == MEAN and factor else 1.0
         if divisor != 1.0:
-            np.divide(into, into.dtype.type(divisor), out=into)
+            np.divide(values, into.dtype.type(divisor), out=into)
+        elif not self._in_total:
+            np.copyto(into, values)
 
     def _check_alike(self, source: NodeId, theirs: About) -> None:
         mine = self._about
@@ -193,3 +200,10 @@ def _cut(array: Array, part: Part | None) -> Array:
         return array
     start, stop = part.bounds(len(array))
     return array[start:stop]
+
+
+def _covers(one: Part | None, other: Part | None) -> bool:
+    """Whether all of `other` is in `one`."""
+    if one is None or other is None:
+        return one is None
+    return one.which * other.of <= other.which * one.of and (other.which + 1) * one.of <= (one.which + 1) * other.of
