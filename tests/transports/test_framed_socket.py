@@ -2,7 +2,6 @@
 
 import random
 import socket
-import ssl
 from collections.abc import Callable, Iterator
 from threading import Thread
 
@@ -12,6 +11,7 @@ from weft.core.errors import TransportError
 from weft.transports.certificates import Authority, contexts
 from weft.transports.framed_socket import LENGTH, RECORD_BYTES, FramedSocket, framed
 from weft.transports.handshake import certified_name
+from weft.transports.tls import TlsSocket
 
 BYTES_MAX = 8 << 20
 Ends = tuple[socket.socket, socket.socket]
@@ -188,11 +188,9 @@ def test_closing_drops_what_waits(ends: Ends) -> None:
 def test_tls_is_read_and_written_without_waiting() -> None:
     authority = Authority.of(bytes(32))
     mine, theirs = socket.socketpair()
-    call = contexts(authority.issue(0)).call.wrap_socket(
-        mine, server_hostname=certified_name(1), do_handshake_on_connect=False
-    )
-    answer = contexts(authority.issue(1)).answer.wrap_socket(theirs, server_side=True, do_handshake_on_connect=False)
-    with call, answer:
+    call = TlsSocket(contexts(authority.issue(0)).call, mine, certified_name(1))
+    answer = TlsSocket(contexts(authority.issue(1)).answer, theirs)
+    with mine, theirs:
         for sock in (call, answer):
             sock.setblocking(False)
         shake_hands(call, answer)
@@ -204,13 +202,13 @@ def test_tls_is_read_and_written_without_waiting() -> None:
         assert read_all(other, len(said), one.flush) == said
 
 
-def shake_hands(*ends: ssl.SSLSocket) -> None:
+def shake_hands(*ends: TlsSocket) -> None:
     """In turn, until all have."""
     waiting = list(ends)
     while waiting:
         for end in list(waiting):
             try:
                 end.do_handshake()
-            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            except BlockingIOError:
                 continue
             waiting.remove(end)

@@ -9,6 +9,7 @@ from time import monotonic
 
 from weft.core.errors import ConfigError, NodeLost, TransportError
 from weft.transports.handshake import NONCE_BYTES, Candidate, HandshakeRefused, Steps, call, certified_name
+from weft.transports.tls import Connection, TlsSocket
 from weft.transports.transport import Rank
 
 CALLS_MAX = 3
@@ -41,7 +42,7 @@ def dial(
     view: int = 0,
     began_s: float | None = None,
     clock: Callable[[], float] = monotonic,
-) -> socket.socket:
+) -> Connection:
     """Connect to the process of rank `other` at `address`, and run the handshake; returns a non-blocking socket.
 
     `tls` is the calling end's context. Errors call the other end `who`, or by its rank. `view` is the one in
@@ -55,12 +56,13 @@ def dial(
         return call(me, other, secret, token_bytes(NONCE_BYTES), view)
 
     for _ in range(CALLS_MAX):
-        sock = new_socket(host)
+        plain = new_socket(host)
+        sock: Connection = plain
         try:
-            sock.settimeout(max(1e-3, deadline_s - clock()))
-            sock.connect((host, port))
+            plain.settimeout(max(1e-3, deadline_s - clock()))
+            plain.connect((host, port))
             if tls is not None:
-                sock = tls.wrap_socket(sock, server_hostname=certified_name(other), do_handshake_on_connect=False)
+                sock = TlsSocket(tls, plain, certified_name(other))
             Candidate(sock, begin, deadline_s).advance()
         except (HandshakeRefused, OSError) as error:
             sock.close()

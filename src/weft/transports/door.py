@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Callable
 
 from weft.transports.handshake import Candidate, HandshakeRefused, Steps
+from weft.transports.tls import TlsSocket
 from weft.transports.transport import Rank
 
 PENDING_MAX = 32
@@ -52,19 +53,13 @@ class Door:
 
     def _take_in(self, sock: socket.socket, address: str) -> None:
         sock.setblocking(False)
-        try:
-            if self._tls is not None:
-                sock = self._tls.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
-        except OSError as error:
-            sock.close()
-            self.count(HandshakeRefused("no TLS", f"the encrypted connection failed: {error}."), address)
-            return
         if len(self._pending) == PENDING_MAX:
             oldest = next(iter(self._pending))
             self._refuse(oldest, HandshakeRefused("too many at once", f"{PENDING_MAX} connections came after it."))
-        candidate = Candidate(sock, self._begin, self._clock() + HANDSHAKE_S_MAX)
+        connection = sock if self._tls is None else TlsSocket(self._tls, sock)
+        candidate = Candidate(connection, self._begin, self._clock() + HANDSHAKE_S_MAX)
         self._pending[candidate] = address
-        self._selector.register(sock, selectors.EVENT_READ, candidate)
+        self._selector.register(connection, selectors.EVENT_READ, candidate)
 
     def advance(self, candidate: Candidate) -> Rank | None:
         """Go on with the handshake of a readable connection. Once it is proved, returns its rank; the caller then owns

@@ -14,6 +14,7 @@ from collections import deque
 from threading import Lock
 
 from weft.core.errors import TransportError
+from weft.transports.tls import Connection, TlsSocket
 
 LENGTH = struct.Struct("<I")
 READ_BYTES = 1 << 16
@@ -33,15 +34,20 @@ class FramedSocket:
     A broken connection raises the system's OSError, from whatever finds it out first; the caller closes.
     """
 
-    def __init__(self, sock: socket.socket, message_bytes_max: int) -> None:
+    def __init__(self, sock: Connection, message_bytes_max: int) -> None:
         """Of the other end, no message is longer than `message_bytes_max`."""
         self._sock = sock
         self._message_bytes_max = message_bytes_max
         self._came = bytearray()
         self._outbox: deque[memoryview] = deque()
         self._sending = Lock()
-        self.waiting_bytes = 0
+        self._waiting_bytes = 0
+        """What is in the outbox."""
+
+    @property
+    def waiting_bytes(self) -> int:
         """What has not left yet."""
+        return self._waiting_bytes + (self._sock.unsent_bytes if isinstance(self._sock, TlsSocket) else 0)
 
     def fileno(self) -> int:
         return self._sock.fileno()
@@ -51,7 +57,7 @@ class FramedSocket:
         with self._sending:
             while self._outbox:
                 self._sock.sendall(self._outbox[0], socket.MSG_NOSIGNAL)
-                self.waiting_bytes -= len(self._outbox.popleft())
+                self._waiting_bytes -= len(self._outbox.popleft())
             self._sock.sendall(packet, socket.MSG_NOSIGNAL)
 
     def try_send(self, packet: bytes) -> bool:
@@ -71,19 +77,21 @@ class FramedSocket:
         """Send as much as the socket takes at once; the rest waits for `flush`."""
         with self._sending:
             self._outbox.append(memoryview(packet))
-            self.waiting_bytes += len(packet)
+            self._waiting_bytes += len(packet)
         self.flush()
 
     def flush(self) -> None:
         """Send as much of what waits as the socket takes at once."""
         with self._sending:
+            if isinstance(self._sock, TlsSocket):
+                self._sock.flush()
             while self._outbox:
                 piece = self._outbox[0]
                 try:
                     sent = self._sock.send(piece[:RECORD_BYTES], self._without_waiting(socket.MSG_NOSIGNAL))
                 except NOT_NOW:
                     return
-                self.waiting_bytes -= sent
+                self._waiting_bytes -= sent
                 if sent == len(piece):
                     self._outbox.popleft()
                 else:
@@ -119,7 +127,7 @@ class FramedSocket:
     def close(self) -> None:
         """Hang up; what waits is not sent any more."""
         self._outbox.clear()
-        self.waiting_bytes = 0
+        self._waiting_bytes = 0
         self._sock.close()
 
     def _without_waiting(self, flags: int = 0) -> int:

@@ -14,7 +14,6 @@ before, and was lost.
 """
 
 import hmac
-import socket
 import ssl
 from collections.abc import Callable, Generator
 from struct import Struct
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple
 
 from weft.core.errors import TransportError
 from weft.transports.frames import VERSION
+from weft.transports.tls import Connection, TlsSocket
 from weft.transports.transport import Rank
 
 MAGIC = b"WEFTHAND"
@@ -126,7 +126,7 @@ def _refusal(error: ssl.SSLError) -> HandshakeRefused:
 class Candidate:
     """A connection in its handshake. It buffers a hundred bytes at most, so that strangers cost little memory."""
 
-    def __init__(self, sock: socket.socket, begin: Callable[[Rank | None], Steps], deadline_s: float) -> None:
+    def __init__(self, sock: Connection, begin: Callable[[Rank | None], Steps], deadline_s: float) -> None:
         """`begin` makes this side's steps from the rank in the other's certificate; None without TLS."""
         self.sock = sock
         self.deadline_s = deadline_s
@@ -151,10 +151,10 @@ class Candidate:
             raise HandshakeRefused("broken off", f"the connection broke: {error}.") from error
 
     def _certified(self) -> Rank | None:
-        if not isinstance(self.sock, ssl.SSLSocket):
+        if not isinstance(self.sock, TlsSocket):
             return None
         self.sock.do_handshake()
-        return _certified_rank(self.sock.getpeercert() or {})
+        return _certified_rank(self.sock.getpeercert())
 
     def _converse(self, steps: Steps) -> Rank:
         while True:

@@ -9,6 +9,7 @@ from itertools import islice
 
 from weft.core.errors import NodeLost, TransportError
 from weft.transports.frames import DATA_BYTES_MAX, HEADER_BYTES, Header, check_data
+from weft.transports.tls import Connection, TlsSocket
 from weft.transports.transport import FindRoom, Frame, Rank
 
 Piece = bytes | memoryview
@@ -21,9 +22,6 @@ SLICE_BYTES = 1 << 20
 PIECES_MAX = 16
 """Pieces of the outbox that are passed to the kernel at a time."""
 
-RECORD_BYTES = 16 << 10
-"""Bytes per write on TLS: one record. OpenSSL wants a larger write that was interrupted repeated from its start."""
-
 _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _HUNG_UP = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
@@ -34,7 +32,7 @@ class SocketLink:
     def __init__(
         self,
         rank: Rank,
-        sock: socket.socket,
+        sock: Connection,
         check: Callable[[Rank, memoryview], Header],
         body_bytes_max: int,
         find_room: FindRoom = lambda header: None,
@@ -44,11 +42,13 @@ class SocketLink:
         self.rank = rank
         self.sock = sock
         self.said_goodbye = False
-        self.waiting_bytes = 0
+        self._waiting_bytes = 0
         self._outbox: deque[tuple[memoryview, Hashable | None]] = deque()
         """What waits, and for what it is lent; None: it was copied, or never changes."""
         self._is_deaf = False
-        self._is_tls = isinstance(sock, ssl.SSLSocket)
+        self._tls = sock if isinstance(sock, TlsSocket) else None
+        if self._tls is not None:
+            self._tls.read_ahead()
         self._check = check
         self._body_bytes_max = body_bytes_max
         self._find_room = find_room
@@ -61,6 +61,11 @@ class SocketLink:
         """Where the body of this frame goes."""
         self._is_apart = False
         """The body goes to memory that `find_room` has found, after the data."""
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that have not left, encrypted or not."""
+        return self._waiting_bytes + (0 if self._tls is None else self._tls.unsent_bytes)
 
     def send(self, pieces: Sequence[Piece], lent_for: Hashable | None = None) -> tuple[int, bool]:
         """Send what the socket takes and keep the rest, a copy of it unless it is lent; the number of bytes sent, and
@@ -78,12 +83,12 @@ class SocketLink:
                 continue
             if lent_for is not None:
                 self._outbox.extend((piece, None if piece.readonly else lent_for) for piece in rest)
-                self.waiting_bytes += sum(map(len, rest))
+                self._waiting_bytes += sum(map(len, rest))
                 break
             copy = bytes(rest[0][:SLICE_BYTES])
             rest = _without(rest, len(copy))
             self._outbox.append((memoryview(copy), None))
-            self.waiting_bytes += len(copy)
+            self._waiting_bytes += len(copy)
             num_gone += self.flush()
             is_copied = True
         return num_gone, is_copied
@@ -110,7 +115,9 @@ class SocketLink:
             if left:
                 self._outbox[0] = left[0], self._outbox[0][1]
                 break
-        self.waiting_bytes -= num_gone
+        self._waiting_bytes -= num_gone
+        if self._tls is not None and not self._outbox:
+            self._push(())
         return num_gone
 
     def _push(self, pieces: Sequence[memoryview]) -> int:
@@ -118,7 +125,7 @@ class SocketLink:
         taken: `next_frame` will raise the reason."""
         if not self._is_deaf:
             try:
-                return _send_encrypted(self.sock, pieces) if self._is_tls else self.sock.sendmsg(pieces)
+                return self.sock.sendmsg(pieces) if isinstance(self.sock, socket.socket) else _send(self.sock, pieces)
             except _NOT_NOW:
                 return 0
             except OSError as error:
@@ -183,7 +190,7 @@ class SocketLink:
 
     def has_decrypted(self) -> bool:
         """Whether OpenSSL holds decrypted bytes: it decrypts whole records, and a selector sees only the socket."""
-        return isinstance(self.sock, ssl.SSLSocket) and self.sock.pending() > 0
+        return self._tls is not None and self._tls.pending() > 0
 
 
 def _without(pieces: Sequence[memoryview], num_bytes: int) -> list[memoryview]:
@@ -196,12 +203,13 @@ def _without(pieces: Sequence[memoryview], num_bytes: int) -> list[memoryview]:
     return rest
 
 
-def _send_encrypted(sock: socket.socket, pieces: Sequence[memoryview]) -> int:
+def _send(sock: TlsSocket, pieces: Sequence[memoryview]) -> int:
     num_gone = 0
-    with suppress(ssl.SSLWantReadError, ssl.SSLWantWriteError):
+    sock.flush()
+    with suppress(BlockingIOError):
         for piece in pieces:
             while piece:
-                num_bytes = sock.send(piece[:RECORD_BYTES])
+                num_bytes = sock.send(piece)
                 num_gone += num_bytes
                 piece = piece[num_bytes:]
     return num_gone

@@ -32,6 +32,7 @@ from weft.transports.handshake import (
 )
 from weft.transports.link import GOODBYE, SocketLink
 from weft.transports.tcp_info import traffic
+from weft.transports.tls import Connection
 from weft.transports.transport import FindRoom, Frame, Rank, Traffic
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ class TcpTransport:
                 unreached.append(rank)
         return unreached
 
-    def _call(self, rank: Rank, view: int, began_s: float) -> socket.socket:
+    def _call(self, rank: Rank, view: int, began_s: float) -> Connection:
         self._called_for[rank] = view
         return dial(
             self._addresses[rank],
@@ -208,7 +209,7 @@ class TcpTransport:
             f"  Look at what they printed last. Connections refused meanwhile: {refused}."
         )
 
-    def _add(self, rank: Rank, sock: socket.socket) -> None:
+    def _add(self, rank: Rank, sock: Connection) -> None:
         self.forget([rank])
         self.gone.pop(rank, None)
         link = self._links[rank] = SocketLink(

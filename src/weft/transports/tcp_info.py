@@ -3,6 +3,7 @@
 import socket
 import struct
 
+from weft.transports.tls import Connection
 from weft.transports.transport import Traffic
 
 _INFO = struct.Struct("<104x 16x Q Q 12x I 16x Q Q")
@@ -10,7 +11,7 @@ _INFO = struct.Struct("<104x 16x Q Q 12x I 16x Q Q")
 and tcpi_rwnd_limited."""
 
 
-def traffic(sock: socket.socket) -> Traffic | None:
+def traffic(sock: Connection) -> Traffic | None:
     """What the kernel knows of a connection; None if its tcp_info lacks these fields."""
     try:
         raw = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size)

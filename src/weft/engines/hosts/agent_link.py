@@ -19,6 +19,7 @@ from weft.core.errors import TransportError
 from weft.runtime.channel import MESSAGE_BYTES_MAX, packed
 from weft.runtime.messages import Message
 from weft.transports.framed_socket import FramedSocket
+from weft.transports.tls import Connection
 from weft.transports.transport import Rank
 
 CONTROLLER: Rank = 2**32 - 1
@@ -112,7 +113,7 @@ class AgentLink:
 
     def __init__(
         self,
-        sock: socket.socket,
+        sock: Connection,
         selector: selectors.BaseSelector,
         hear: Callable[[Relayed], None],
         on_end: Callable[[str], None],

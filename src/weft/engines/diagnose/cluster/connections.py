@@ -17,6 +17,7 @@ from weft.transports.dialing import dial
 from weft.transports.door import Door
 from weft.transports.handshake import NONCE_BYTES, Candidate, HandshakeRefused, Steps, answer
 from weft.transports.tcp import Address
+from weft.transports.tls import Connection
 from weft.transports.transport import Rank
 
 SILENT, CLOSED, STRANGER, NO_WAY, BROKEN, NOT_CALLED = (
@@ -35,7 +36,7 @@ class HostConnections:
     """The connections of one host, by the other host's number; `failed` has (cause, detail) of those not made."""
 
     def __init__(self) -> None:
-        self.links: dict[int, socket.socket] = {}
+        self.links: dict[int, Connection] = {}
         self.failed: dict[int, tuple[str, str]] = {}
         self.refused: dict[str, int] = {}
 

@@ -27,6 +27,7 @@ from statistics import median
 from typing import NamedTuple
 
 from weft.core.errors import TransportError
+from weft.transports.tls import Connection, TlsSocket
 
 PING = struct.Struct("<cdd")
 PINGS_MIN, PINGS_MAX, PINGS_S = 8, 100, 0.2
@@ -77,9 +78,11 @@ class ProbeResult(NamedTuple):
 NOTHING = ProbeResult(0.0, 0.0)
 
 
-def measure(link: socket.socket, *, is_caller: bool) -> ProbeResult:
+def measure(link: Connection, *, is_caller: bool) -> ProbeResult:
     """One end's part of the measurement; raises TransportError if the connection breaks or times out."""
     link.settimeout(TIMEOUT_S)
+    if isinstance(link, TlsSocket):
+        link.read_ahead()
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     link.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX)
     try:
@@ -89,7 +92,7 @@ def measure(link: socket.socket, *, is_caller: bool) -> ProbeResult:
         raise TransportError(f"the connection broke while it was measured: {why}.") from error
 
 
-def _call(link: socket.socket) -> ProbeResult:
+def _call(link: Connection) -> ProbeResult:
     trips = _ping(link)
     warm_s = min(max(WARM_S, WARM_ROUND_TRIPS * trips.shortest_s), PHASE_S_MAX)
     window_s = min(max(WINDOW_S, WINDOW_ROUND_TRIPS * trips.shortest_s), PHASE_S_MAX)
@@ -108,7 +111,7 @@ def _call(link: socket.socket) -> ProbeResult:
     return mine._replace(trips=trips)
 
 
-def _answer(link: socket.socket) -> ProbeResult:
+def _answer(link: Connection) -> ProbeResult:
     found = NOTHING
     for _ in range(PINGS_MAX + TRIES + 1):
         kind, warm_s, window_s = PING.unpack(_exactly(link, PING.size))
@@ -127,7 +130,7 @@ def _answer(link: socket.socket) -> ProbeResult:
     raise TransportError("the other end does not measure as this one does: is its Weft another version?")
 
 
-def _ping(link: socket.socket) -> Trips:
+def _ping(link: Connection) -> Trips:
     """Measure round trips; the difference of clocks is taken from the shortest one."""
     trips: list[tuple[float, float]] = []
     began_s = time.perf_counter()
@@ -143,7 +146,7 @@ def _ping(link: socket.socket) -> Trips:
     return Trips(shortest_s, median(trip_s for trip_s, _ in trips), skew_s)
 
 
-def _exactly(link: socket.socket, num_bytes: int, heard: bytes = b"") -> bytes:
+def _exactly(link: Connection, num_bytes: int, heard: bytes = b"") -> bytes:
     """Receive exactly `num_bytes` bytes, of which `heard` has arrived already."""
     while len(heard) < num_bytes:
         piece = link.recv(num_bytes - len(heard))
@@ -153,14 +156,14 @@ def _exactly(link: socket.socket, num_bytes: int, heard: bytes = b"") -> bytes:
     return heard
 
 
-def _send_for(link: socket.socket, duration_s: float) -> None:
+def _send_for(link: Connection, duration_s: float) -> None:
     record, until_s = bytes([MORE]) * RECORD_BYTES, time.perf_counter() + duration_s
     while time.perf_counter() < until_s:
         link.sendall(record)
     link.sendall(bytes([LAST]))
 
 
-def _receive(link: socket.socket, warm_s: float) -> float:
+def _receive(link: Connection, warm_s: float) -> float:
     """Receive until the mark; returns the usual rate in bytes per second."""
     room, tally = memoryview(bytearray(ROOM_BYTES)), Tally(warm_s)
     while not tally.is_over:
@@ -168,7 +171,7 @@ def _receive(link: socket.socket, warm_s: float) -> float:
     return tally.usual_rate
 
 
-def _both_ways(link: socket.socket, warm_s: float, window_s: float) -> tuple[float, bytes]:
+def _both_ways(link: Connection, warm_s: float, window_s: float) -> tuple[float, bytes]:
     """Send and receive at the same time; returns the incoming rate, and the bytes that came after the mark."""
     room, tally = memoryview(bytearray(ROOM_BYTES)), Tally(warm_s)
     until_s = time.perf_counter() + warm_s + window_s
@@ -188,10 +191,12 @@ def _both_ways(link: socket.socket, warm_s: float, window_s: float) -> tuple[flo
         if is_stuck and not any(select.select([link], [] if to_send is None else [link], [], TIMEOUT_S)):
             raise TimeoutError
     link.settimeout(TIMEOUT_S)
+    if isinstance(link, TlsSocket):
+        link.flush()
     return tally.rate, tally.rest
 
 
-def _sent(link: socket.socket, record: bytes) -> bool:
+def _sent(link: Connection, record: bytes) -> bool:
     """Whether the kernel took some bytes of `record`. The rest need not be sent: all bytes of a stream are equal."""
     try:
         return link.send(record) > 0
@@ -199,7 +204,7 @@ def _sent(link: socket.socket, record: bytes) -> bool:
         return False
 
 
-def _received(link: socket.socket, room: memoryview) -> int | None:
+def _received(link: Connection, room: memoryview) -> int | None:
     try:
         return link.recv_into(room)
     except _NOT_NOW:

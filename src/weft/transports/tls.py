@@ -1,0 +1,173 @@
+"""A TLS connection that encrypts and decrypts in memory, many records at a time.
+
+OpenSSL on a socket makes a system call for each record of 16 KiB that it sends, and two for each that it receives. Here
+it works between two buffers in memory (ssl.MemoryBIO): what the socket takes are many records in one call, and so is
+what it brings, once `read_ahead` is called. Before, nothing is read behind the record that is awaited, so that a
+selector sees whatever has not been received.
+"""
+
+import socket
+import ssl
+from threading import Lock
+from typing import Any
+
+Bytes = bytes | bytearray | memoryview
+
+WRITE_BYTES = 256 << 10
+"""Encrypted at a time: few enough to stay in the processor's cache until the socket has taken them."""
+READ_BYTES = 256 << 10
+"""Read ahead at a time."""
+RECORD_BYTES_MAX = (16 << 10) + 256
+HEAD_BYTES = 5
+"""What a record begins with; the last two bytes are the length of the rest."""
+
+
+class TlsSocket:
+    """One end of a TLS connection over `sock`, with the methods of a socket. Several threads may send; one at a time
+    receives.
+
+    What is encrypted and the socket does not take waits here: at most what was encrypted at a time.
+    """
+
+    def __init__(self, context: ssl.SSLContext, sock: socket.socket, server_hostname: str | None = None) -> None:
+        """The calling end checks that the other's certificate names `server_hostname`; the answering end has none."""
+        self._sock = sock
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        is_answering = server_hostname is None
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, is_answering, server_hostname)
+        self._working = Lock()
+        """Held where OpenSSL works, which never takes long: it does one thing at a time on a connection."""
+        self._sending = Lock()
+        """Held where something is encrypted and passed on, for as long as the socket blocks."""
+        self._unsent = memoryview(b"")
+        self._room = memoryview(bytearray(RECORD_BYTES_MAX))
+        self._reads_ahead = False
+        self._head, self._rest_bytes = b"", 0
+        """Of the record that is being read: its head as far as it has come, and how much of the rest has not."""
+        self.setsockopt, self.getsockopt = sock.setsockopt, sock.getsockopt
+        self.setblocking, self.settimeout, self.gettimeout = sock.setblocking, sock.settimeout, sock.gettimeout
+        self.fileno, self.getpeername, self.getsockname = sock.fileno, sock.getpeername, sock.getsockname
+        self.close, self.shutdown = sock.close, sock.shutdown
+
+    def do_handshake(self) -> None:
+        """Go on with the handshake; BlockingIOError if the socket does not block and more has to come."""
+        while True:
+            try:
+                with self._working:
+                    self._tls.do_handshake()
+                    return
+            except ssl.SSLWantReadError:
+                pass
+            finally:
+                self.flush()
+            self._feed()
+
+    def getpeercert(self) -> dict[str, Any]:
+        """The other end's certificate, which was verified."""
+        return self._tls.getpeercert() or {}
+
+    def version(self) -> str | None:
+        """The version of the protocol; None before the handshake."""
+        return self._tls.version()
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Encrypted, and not taken by the socket yet."""
+        return len(self._unsent)
+
+    def flush(self) -> None:
+        """Pass on what is encrypted; the rest waits if the socket does not block."""
+        with self._sending:
+            self._pass_on()
+
+    def _pass_on(self) -> bool:
+        """Whether the socket has taken all that was encrypted."""
+        while True:
+            if not self._unsent:
+                if not self._outgoing.pending:
+                    return True
+                with self._working:
+                    self._unsent = memoryview(self._outgoing.read())
+            try:
+                self._unsent = self._unsent[self._sock.send(self._unsent) :]
+            except BlockingIOError:
+                return False
+
+    def send(self, data: Bytes, flags: int = 0) -> int:
+        """Encrypt and pass on some of `data`, and return how many bytes; BlockingIOError if earlier ones still wait.
+
+        No flags are needed: a socket that hung up never ends this process, because Python ignores SIGPIPE."""
+        with self._sending:
+            if not self._pass_on():
+                raise BlockingIOError
+            with self._working:
+                num_bytes = self._tls.write(memoryview(data)[:WRITE_BYTES])
+            self._pass_on()
+            return num_bytes
+
+    def sendall(self, data: Bytes, flags: int = 0) -> None:
+        """Send all of `data`, on a socket that blocks."""
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self.send(rest) :]
+
+    def recv(self, num_bytes: int, flags: int = 0) -> bytes:
+        """What has come, at most `num_bytes`; empty at the end of the stream."""
+        room = bytearray(num_bytes)
+        return bytes(room[: self.recv_into(room)])
+
+    def recv_into(self, room: bytearray | memoryview) -> int:
+        """Decrypt into `room` what has come; its number of bytes, 0 at the end of the stream.
+
+        BlockingIOError if there is nothing and the socket does not block.
+        """
+        rest = memoryview(room)
+        while True:
+            num_bytes = self._decrypt(rest)
+            if num_bytes is not None:
+                return num_bytes
+            self._feed()
+
+    def _decrypt(self, room: memoryview) -> int | None:
+        """As much as `room` takes of what was read; None if nothing of it can be decrypted yet, 0 at the end."""
+        num_bytes = 0
+        try:
+            with self._working:
+                while num_bytes < len(room):
+                    got = self._tls.read(len(room) - num_bytes, room[num_bytes:])
+                    if not got:
+                        break
+                    num_bytes += int(got)
+        except ssl.SSLWantReadError:
+            return num_bytes or None
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+            return num_bytes
+        return num_bytes
+
+    def read_ahead(self) -> None:
+        """From now on, read whatever there is. Whoever receives has to do so while anything is `pending`."""
+        self._reads_ahead, self._room = True, memoryview(bytearray(READ_BYTES))
+
+    def _feed(self) -> None:
+        """Read from the socket what OpenSSL is to decrypt."""
+        awaited = len(self._room) if self._reads_ahead else self._rest_bytes or HEAD_BYTES - len(self._head)
+        num_bytes = self._sock.recv_into(self._room[:awaited])
+        if self._rest_bytes:
+            self._rest_bytes -= num_bytes
+        elif not self._reads_ahead:
+            self._head += self._room[:num_bytes]
+            if len(self._head) == HEAD_BYTES:
+                self._head, self._rest_bytes = b"", int.from_bytes(self._head[-2:], "big")
+        with self._working:
+            if num_bytes:
+                self._incoming.write(self._room[:num_bytes])
+            else:
+                self._incoming.write_eof()
+
+    def pending(self) -> int:
+        """Bytes that were read from the socket, and not received yet: a selector does not see them."""
+        return self._tls.pending() + self._incoming.pending
+
+
+Connection = socket.socket | TlsSocket
+"""What frames and messages travel on."""
