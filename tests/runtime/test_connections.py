@@ -105,7 +105,7 @@ def sockets_of(end: Transport) -> TcpTransport:
 def test_workers_of_a_host_use_rings_and_talk_tls_to_those_of_others() -> None:
     with apart() as ends:
         assert all(isinstance(end, MixedTransport) for end in ends)
-        links = [{to: link.sock.version() for to, link in sockets_of(end)._links.items()} for end in ends]  # type: ignore[attr-defined]
+        links = [{to: link.sock.version() for to, link in sockets_of(end)._links.items()} for end in ends]
         assert links == [{2: "TLSv1.3"}, {2: "TLSv1.3"}, {0: "TLSv1.3", 1: "TLSv1.3"}]
         came: dict[int, list[tuple[int, int]]] = {rank: [] for rank in range(3)}
         for source in range(3):
@@ -126,13 +126,13 @@ def test_in_a_network_of_the_runs_own_and_in_one_that_is_trusted_nothing_is_encr
     options: dict[str, Any] = {why: True}
     with apart(**options) as ends:
         assert [sorted(sockets_of(end)._links) for end in ends] == [[2], [2], [0, 1]]
-        assert not any(link._is_tls for end in ends for link in sockets_of(end)._links.values())
+        assert not any(link._tls for end in ends for link in sockets_of(end)._links.values())
 
 
 def test_who_wants_sockets_only_has_them_within_a_host_too_and_then_all_are_encrypted() -> None:
     with apart(TCP) as ends:
         assert [sorted(sockets_of(end)._links) for end in ends] == [[1, 2], [0, 2], [0, 1]]
-        assert all(link._is_tls for end in ends for link in sockets_of(end)._links.values())
+        assert all(link._tls for end in ends for link in sockets_of(end)._links.values())
 
 
 def test_encryption_is_assumed_to_be_slower_than_plain_sockets() -> None:

@@ -11,10 +11,10 @@ from weft.core.errors import TransportError
 from weft.transports.certificates import Authority, contexts
 from weft.transports.framed_socket import LENGTH, RECORD_BYTES, FramedSocket, framed
 from weft.transports.handshake import certified_name
-from weft.transports.tls import TlsSocket
+from weft.transports.tls import Connection, TlsSocket
 
 BYTES_MAX = 8 << 20
-Ends = tuple[socket.socket, socket.socket]
+Ends = tuple[Connection, Connection]
 
 
 @pytest.fixture(name="ends")

@@ -53,7 +53,7 @@ def test_every_host_gets_a_connection_to_every_other(hosts: list[socket.socket])
             end.settimeout(5.0)
         ends[0].sendall(f"{caller} to {answerer}".encode())
         assert ends[1].recv(100) == f"{caller} to {answerer}".encode()
-        assert ends[0].version() == "TLSv1.3"  # type: ignore[union-attr]
+        assert ends[0].version() == "TLSv1.3"
     for mesh in meshes:
         mesh.close()
 
