@@ -46,6 +46,7 @@ bench: $(READY) ## measure on this machine; rewrites the README's table
 	$(BIN)/weft bench throughput --json benchmarks/results/throughput.json
 	$(BIN)/weft bench overhead --json benchmarks/results/overhead.json
 	$(BIN)/weft bench codecs --json benchmarks/results/codecs.json
+	$(BIN)/weft bench start --json benchmarks/results/start.json
 	$(BIN)/python benchmarks/readme.py
 
 soak: $(READY) ## 501 kills that runs survive, 60 kills and 40 stops that end them, in all moments, by seed (SEED=0): no hang, nothing left, all named, samples counted (9 minutes)

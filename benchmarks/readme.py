@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks/results"
 BEGIN, END = "<!-- figures: written by make bench -->", "<!-- end of figures -->"
-BENCHMARKS = ("simulator", "allreduce", "throughput", "overhead", "codecs", "slownet", "straggler", "recovery")
+BENCHMARKS = ("simulator", "allreduce", "throughput", "overhead", "codecs", "start", "slownet", "straggler", "recovery")
 
 
 def simulator_lines(report: dict) -> list[str]:
@@ -33,6 +33,7 @@ def contest_lines(report: dict) -> list[str]:
         bars = [
             f"{row['rival']} {row['bar']:.2f} {verdict(row['ratio_low'], row['bar'])}" for row in rows if row.get("bar")
         ]
+        bars += [f"{row['bar_s']:g} s {verdict(row['bar_s'], row['high'])}" for row in rows if "bar_s" in row]
         lines.append(f"| `weft bench {report['benchmark']}`: {work} | {', '.join(figures)} | {', '.join(bars)} |")
     return lines
 

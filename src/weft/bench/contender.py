@@ -77,5 +77,9 @@ def mortal_run(module: str, num_processes: int, task: str) -> list[str]:
 
 def weft_with(options: Sequence[str], module: str, num_processes: int, task: str) -> list[str]:
     """Weft with these options of `weft run`."""
-    script = ROOT.joinpath(*module.split(".")).with_suffix(".py")
-    return python_module("weft", ["run", str(script), "-n", str(num_processes), *options, "--", task])
+    return python_module("weft", ["run", str(script_of(module)), "-n", str(num_processes), *options, "--", task])
+
+
+def script_of(module: str) -> Path:
+    """The file of a module of Weft."""
+    return ROOT.joinpath(*module.split(".")).with_suffix(".py")

@@ -9,10 +9,11 @@ from support.processes.commands import assert_refused, weft_command
 from support.scripts.mnist_files import write_tiny_mnist
 
 from weft.bench import simulator
-from weft.bench.benchmark import Benchmark, Work
+from weft.bench.benchmark import Benchmark, Work, work_rows
 from weft.bench.contender import BenchmarkContender
 from weft.bench.racing import RaceResult, finish_rows
 from weft.bench.slownet import BARS as SLOWNET_BARS
+from weft.bench.start import SECONDS_BAR, START
 from weft.bench.straggler import BARS as STRAGGLER_BARS
 from weft.cli.verbs import bench
 
@@ -196,3 +197,24 @@ def test_recovery_is_measured_shown_and_written(width: int, tmp_path: Path, monk
 def test_recovery_needs_mnist(tmp_path: Path) -> None:
     because = f"there is no MNIST in '{tmp_path}'.\n  Name the folder of its four files with --data FOLDER."
     assert_refused("bench", "recovery", "--data", tmp_path, because=because)
+
+
+@pytest.mark.parametrize(("seconds", "verdict"), [(2.9, "3.0 s met"), (3.1, "3.0 s MISSED")])
+def test_starts_are_measured_shown_and_written(
+    seconds: float, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def measured(blocks: int, tell: object) -> dict[str, object]:
+        asked.append(blocks)
+        rows = work_rows(START, START.works[0], {"weft": [seconds] * 3, "torchrun": [2 * seconds] * 3})
+        rows[0]["bar_s"] = SECONDS_BAR
+        return {"unit": "seconds", "rows": rows, "ratios": {}}
+
+    monkeypatch.setattr(bench, "measure_start", measured)
+    path = tmp_path / "start.json"
+    ended = weft_command("bench", "start", "--blocks", 3, "--json", path)
+    assert (ended.code, asked) == (0, [3])
+    assert verdict in ended.out
+    assert "1.00 met" in ended.out
+    assert [row["contender"] for row in json.loads(path.read_text())["rows"]] == ["weft", "torchrun"]

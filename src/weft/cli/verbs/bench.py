@@ -21,6 +21,7 @@ from weft.bench.simulator import measure_simulator
 from weft.bench.slownet import COMPRESS as SLOWNET_COMPRESS
 from weft.bench.slownet import STRATEGY as SLOWNET_STRATEGY
 from weft.bench.slownet import SlowNetWorkload, measure_slownet
+from weft.bench.start import measure_start
 from weft.bench.straggler import BEST as STRAGGLER_BEST
 from weft.bench.straggler import OTHERS as STRAGGLER_OTHERS
 from weft.bench.straggler import StragglerWorkload, measure_straggler
@@ -100,6 +101,16 @@ def codecs(blocks: Blocks = 15, only: Only = None, contender: Against = None, js
 def wire(blocks: Blocks = 15, only: Only = None, contender: Against = None, json_file: JsonFile = None) -> None:
     """Training whose workers talk over sockets, encrypted and not: DistributedDataParallel, which does not encrypt."""
     _compete(WIRE.against(contender or ()), blocks, 15, only, json_file)
+
+
+@app.command()
+def start(blocks: Blocks = 15, json_file: JsonFile = None) -> None:
+    """From the command to the first step of 4 workers: torchrun with DistributedDataParallel."""
+    _check(blocks, 15, json_file)
+    check_extra("torch", "weft bench start")
+    with progress("start") as tell:
+        report = measure_start(blocks, tell=tell)
+    _show(report, f"start: {report['unit']}", CONTENDER_COLUMNS, _contender_cells, json_file)
 
 
 @app.command()
@@ -199,6 +210,8 @@ def _contender_cells(row: Row) -> list[str]:
     cells = [row["work"], row["contender"], *(human_seconds(row[key]) for key in ("seconds", "low", "high"))]
     if "ratio" in row:
         cells += [f"{row['ratio']:.2f}", f"{row['ratio_low']:.2f}", _verdict(row["ratio_low"], row.get("bar"), ".2f")]
+    elif "bar_s" in row:
+        cells += ["", "", f"{human_seconds(row['bar_s'])} {'met' if row['high'] <= row['bar_s'] else 'MISSED'}"]
     return cells
 
 
