@@ -21,6 +21,7 @@ import select
 import socket
 import struct
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -84,10 +85,7 @@ def main() -> None:
     end = socket.socket(fileno=int(sys.argv[1]))
     from weft.engines.local import worker_main
 
-    for name in sys.argv[3:]:
-        with suppress(Exception):  # the worker that imports it will raise the same error, with a traceback
-            importlib.import_module(name)
-    gc.freeze()  # the collector would write to objects' headers, and so unshare their copy-on-write pages
+    import_ahead(sys.argv[3:])
     lifeline = os.pidfd_open(launcher)
     while (received := receive_fds(end)) is not None:
         order, fds = msgspec.json.decode(received[0], type=ForkOrder), received[1]
@@ -106,6 +104,20 @@ def main() -> None:
                 break
         for fd in fds:
             os.close(fd)
+
+
+def import_ahead(names: Sequence[str]) -> None:
+    """Import modules for all workers, without the garbage collector: it would take a fifth of the time, to find little.
+
+    What has been imported is frozen: the collector would write to objects' headers, and so unshare their copy-on-write
+    pages.
+    """
+    gc.disable()
+    for name in names:
+        with suppress(Exception):  # the worker that imports it will raise the same error, with a traceback
+            importlib.import_module(name)
+    gc.freeze()
+    gc.enable()
 
 
 def fork_worker(order: int, rank: int) -> Forked | None:
