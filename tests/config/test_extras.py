@@ -17,14 +17,14 @@ sys.modules.update(dict.fromkeys({[*EXTRAS.values(), "hypothesis", "networkx"]})
 """
 EVERY_VERB = """
 import typer
-from weft.cli.app import app, main
+from weft.cli.app import VERBS, app_of, main
 
 def verbs(command, *names):
     yield names
     for name, inner in getattr(command, "commands", {}).items():
         yield from verbs(inner, *names, name)
 
-every = list(verbs(typer.main.get_command(app)))
+every = list(verbs(typer.main.get_command(app_of(VERBS))))
 assert len(every) > 15, every
 shown = [(*verb, "--help") for verb in every]
 for names in [*shown, ("strategies",), ("codecs",), ("topology", "ring"), ("secret", "new")]:

@@ -1,5 +1,8 @@
 """The `weft` command: its verbs, and how errors leave it."""
 
+import sys
+from collections.abc import Iterable
+from importlib import import_module
 from typing import Annotated
 
 import typer
@@ -8,30 +11,15 @@ from weft import __version__
 from weft.cli.options.script_command import ScriptCommand
 from weft.cli.show.command_errors import command_errors
 from weft.cli.show.screen import screen
-from weft.cli.verbs import (
-    bench,
-    calibrate,
-    checkpoint,
-    codecs,
-    compare,
-    doctor,
-    fuzz,
-    replay,
-    run,
-    secret,
-    simulate,
-    strategies,
-    topology,
-)
 
-app = typer.Typer(
-    name="weft",
-    help="Train one model on many workers, real or simulated: synchronous, stale, asynchronous or gossiping.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+VERBS = (
+    *("run", "simulate", "compare", "calibrate", "strategies", "codecs", "topology", "fuzz", "replay", "doctor"),
+    *("checkpoint", "secret", "bench"),
 )
+"""In the order in which they are listed; each has a module of its name in weft.cli.verbs."""
+WITH_SCRIPTS = ("run", "simulate", "compare", "calibrate")
+GROUPS = ("checkpoint", "secret", "bench")
+"""Those that have verbs of their own."""
 
 
 def _show_version(asked: bool) -> None:
@@ -40,7 +28,6 @@ def _show_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def weft(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="And exit.")
@@ -49,20 +36,28 @@ def weft(
     """Train one model on many workers, real or simulated: synchronous, stale, asynchronous or gossiping."""
 
 
-for verb in (run.run, simulate.simulate, compare.compare, calibrate.calibrate):
-    app.command(cls=ScriptCommand)(verb)
-app.command()(strategies.strategies)
-app.command()(codecs.codecs)
-app.command()(topology.topology)
-app.command()(fuzz.fuzz)
-app.command()(replay.replay)
-app.command()(doctor.doctor)
-app.add_typer(checkpoint.app, name="checkpoint")
-app.add_typer(secret.app, name="secret")
-app.add_typer(bench.app, name="bench")
+def app_of(verbs: Iterable[str]) -> typer.Typer:
+    """The command with these verbs, whose modules are imported."""
+    app = typer.Typer(
+        name="weft",
+        help=weft.__doc__,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(weft)
+    for verb in verbs:
+        module = import_module(f"weft.cli.verbs.{verb}")
+        if verb in GROUPS:
+            app.add_typer(module.app, name=verb)
+        else:
+            app.command(cls=ScriptCommand if verb in WITH_SCRIPTS else None)(getattr(module, verb))
+    return app
 
 
 def main() -> None:
-    """Run the command that was given."""
+    """Run the command that was given. Only its verb's modules are imported: workers wait for that, too."""
     with command_errors():
-        app()
+        asked = sys.argv[1:2]
+        app_of(asked if asked and asked[0] in VERBS else VERBS)()
