@@ -10,6 +10,7 @@ from weft.codecs.kernels import lanes
 
 bits_of, number_of, signs, reach, put_signs = lanes.bits_of, lanes.number_of, lanes.signs, lanes.reach, lanes.put_signs
 half_bits, half_number = lanes.half_bits, lanes.half_number
+part, reach_64, num_ones, first_one = lanes.part, lanes.reach_64, lanes.num_ones, lanes.first_one
 brain_bits, brain_number = lanes.brain_bits, lanes.brain_number
 
 
@@ -48,6 +49,29 @@ def test_bytes_of_comparisons() -> None:
     numbers = np.array([9, 1, -1, 0, -0.0, np.nan, -5, 5, -np.inf], np.float32)
     integers = np.array([3, 3, 2, 4, -9, 3, 0, 0, 9], np.int32)
     assert compared(numbers, integers) == (0b01001101, 0b10010101)
+
+
+def test_a_word_of_comparisons_is_counted_and_gone_through() -> None:
+    @numba.njit
+    def compared(integers: Any, least: Any) -> Any:
+        word = reach_64(integers, 1, least)
+        return num_ones(word), first_one(word)
+
+    integers = np.zeros(65, np.int64)
+    integers[[0, 7, 64]] = 5, 5, 6
+    assert [compared(integers, least) for least in (0, 5, 6, 7)] == [(64, 0), (2, 6), (1, 63), (0, 64)]
+
+
+def test_a_part_is_a_slice_of_the_same_memory() -> None:
+    @numba.njit
+    def write(numbers: Any) -> Any:
+        those = part(numbers, 2, 5)
+        those[:] = 7
+        return those.size, part(those, 3, 3).size
+
+    numbers = np.zeros(6, np.float32)
+    assert write(numbers) == (3, 0)
+    assert numbers.tolist() == [0, 0, 7, 7, 7, 0]
 
 
 def test_bits_become_one_of_two_numbers() -> None:

@@ -25,7 +25,7 @@ from weft.codecs.kernels.compiling import (
     void,
     written,
 )
-from weft.codecs.kernels.lanes import bits_of, brain_bits, brain_number, half_bits, half_number, number_of
+from weft.codecs.kernels.lanes import bits_of, brain_bits, brain_number, half_bits, half_number, number_of, part
 from weft.codecs.kernels.shared import fill, mend, peak
 
 SPARE = 4
@@ -68,7 +68,7 @@ def narrow(numbers: Array, power: Any, kind: int, doubles: Array, octets: Array,
     One loop per kind, so that no loop has a branch.
     """
     largest = bits_of(numbers.dtype.type(0))
-    doubles, octets = doubles[start : start + numbers.size], octets[start : start + numbers.size]
+    doubles, octets = part(doubles, start, start + numbers.size), part(octets, start, start + numbers.size)
     if kind == HALF:
         for i in range(numbers.size):
             largest = max(largest, bits_of(abs(numbers[i])))
@@ -129,7 +129,7 @@ def widen(
 ) -> None:
     """into = factor * decoded numbers or, if `adds`, into += that. One loop per case, so that no loop has a branch."""
     real = into.dtype.type
-    doubles, octets = doubles[start : start + into.size], octets[start : start + into.size]
+    doubles, octets = part(doubles, start, start + into.size), part(octets, start, start + into.size)
     if kind == HALF and adds:
         for i in range(into.size):
             into[i] += real(half_number(doubles[i])) * factor
@@ -185,20 +185,20 @@ def encode(
         before, bad_here = power, 0
         if residual.size:
             fill(values, residual, start, start + length, block)
-            power = cast_block(block[:length], before, kind, highest, low, high, doubles, octets, start)
+            power = cast_block(part(block, 0, length), before, kind, highest, low, high, doubles, octets, start)
         else:
-            here = values[start : start + length]
+            here = part(values, start, start + length)
             power = cast_block(here, before, kind, highest, low, high, doubles, octets, start)
         if power == 0:  # rare: cast again with 0 in place of numbers that are not finite
             fill(values, residual, start, start + length, block)
             bad_here = mend(block, length, is_bad)
             num_bad += bad_here
-            power = cast_block(block[:length], before, kind, highest, low, high, doubles, octets, start)
+            power = cast_block(part(block, 0, length), before, kind, highest, low, high, doubles, octets, start)
         if kind != BRAIN:
             powers[index] = power
         if residual.size:
-            widen(doubles, octets, start, kind, table, real(real(1) / power), said[:length], False)
-            left = residual[start : start + length]
+            widen(doubles, octets, start, kind, table, real(real(1) / power), part(said, 0, length), False)
+            left = part(residual, start, start + length)
             for i in range(length):
                 if not (bad_here and is_bad[i]):
                     left[i] = block[i] - said[i]
@@ -228,4 +228,4 @@ def add(
         factor = scale
         if kind != BRAIN:
             factor = real(scale / powers[start // size])
-        widen(doubles, octets, start, kind, table, factor, into[start : start + size], adds)
+        widen(doubles, octets, start, kind, table, factor, part(into, start, min(start + size, into.size)), adds)
