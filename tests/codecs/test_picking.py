@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from weft.codecs import Form
-from weft.codecs.picking import SAMPLED_FROM, PickInput, Velocity, among, bracket, gather, largest_of_blocks, sizes_of
+from weft.codecs.picking import SAMPLED_FROM, PickInput, Velocity, among, bracket, gather, sizes_of, take_of_blocks
 
 NONE = np.empty(0, np.int64)
 
@@ -18,11 +18,41 @@ def test_ties_go_to_the_first_and_what_is_not_finite_comes_last() -> None:
     assert gather(total, None, Form(5), 5)[1].tolist() == [0, 1, 2, 3, 4]
 
 
-def test_blocks_have_their_largest_each() -> None:
-    total = np.array([1, -2, 2, 0, 2, 9, 9], np.float32)
-    assert largest_of_blocks(PickInput(total, NONE), 1, 3, 3).tolist() == [1, 5, 6]
-    assert largest_of_blocks(PickInput(total, np.array([5])), 1, 3, 3).tolist() == [1, 4, 6]
-    assert largest_of_blocks(PickInput(np.zeros(5), NONE), 2, 4, 3).tolist() == [0, 1, 4]
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("number", "block"), [(1, 1), (2, 4), (16, 512), (60, 70), (512, 512), (3, 2000)])
+@pytest.mark.parametrize("kind", ["random", "few sizes", "rising", "falling", "mostly zero", "half not finite"])
+def test_blocks_have_their_largest_each(kind: str, number: int, block: int, dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal(5000).astype(dtype)
+    if kind == "few sizes":
+        values = rng.integers(-2, 3, 5000).astype(dtype)
+    if kind in ("rising", "falling"):
+        values *= np.exp(np.linspace(0, 60 if kind == "rising" else -60, 5000)).astype(dtype)
+    if kind == "mostly zero":
+        values[rng.permutation(5000)[:4900]] = 0
+    if kind == "half not finite":
+        values[::2] = np.nan
+        values[800:1600:6] = np.inf
+    form, residual = Form(5000, values.itemsize), np.zeros(5000, dtype)
+    is_bad = ~np.isfinite(values)
+    sizes = np.where(is_bad, -1, np.abs(values))
+    starts = range(0, 5000, block)
+    expected = [start + np.sort(np.argsort(-sizes[start:][:block], kind="stable")[:number]) for start in starts]
+    picked = take_of_blocks(gather(values, residual, form)[0], residual, form, number, block)
+    np.testing.assert_array_equal(picked.places, np.concatenate(expected))
+    np.testing.assert_array_equal(picked.numbers, np.where(is_bad, 0, values)[picked.places])
+    assert picked.num_not_finite == is_bad.sum()
+    assert not residual[picked.places].any()
+    left = np.setdiff1d(np.flatnonzero(~is_bad), picked.places)
+    np.testing.assert_array_equal(residual[left], values[left])
+
+
+def test_numbers_of_blocks_that_are_not_finite_keep_their_residual_and_without_one_values_stay() -> None:
+    values, residual = np.array([np.nan, 2, 1], np.float32), np.array([5, 0, 0], np.float32)
+    picked = take_of_blocks(gather(values, residual, Form(3))[0], residual, Form(3), 3, 3)
+    assert (picked.places.tolist(), picked.numbers.tolist(), residual.tolist()) == ([0, 1, 2], [0, 2, 1], [5, 0, 0])
+    assert take_of_blocks(PickInput(values, np.array([0])), None, Form(3), 1, 2).numbers.tolist() == [2, 1]
+    assert values.tolist()[1:] == [2, 1]
 
 
 def test_the_sum_is_in_the_residual_except_where_it_is_not_finite() -> None:

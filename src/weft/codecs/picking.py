@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.codecs.codec import Array, Form
 from weft.codecs.rounding import nothing
-from weft.codecs.sparse import Places
+from weft.codecs.sparse import Picked, Places
 
 BLOCK = 2048
 NUM_SAMPLES = 1 << 15
@@ -88,11 +88,15 @@ def sizes_of(gathered: PickInput) -> Array:
     return sizes
 
 
-def largest_of_blocks(gathered: PickInput, number: int, block: int, num_chosen: int) -> Places:
-    """The places of the `number` largest of each block, or all of a last one that is smaller."""
-    from weft.codecs.kernels import picking
+def take_of_blocks(gathered: PickInput, residual: Array | None, form: Form, number: int, block: int) -> Picked:
+    """Move the `number` largest of each block, or all of a last one that is smaller, out of what there is to say."""
+    from weft.codecs.kernels import blocks
 
-    chosen = np.empty(num_chosen, np.int64)
-    bits = np.empty(block, f"i{gathered.total.itemsize}")
-    picking.choose_of_blocks(gathered.total, gathered.bad, number, bits, chosen)
-    return chosen
+    whole, rest = divmod(form.num_elements, block)
+    chosen = np.empty(whole * number + min(rest, number), np.int64)
+    numbers = np.empty(len(chosen), form.dtype)
+    sizes, found = np.empty((2, block + blocks.WORD), f"i{form.itemsize}")
+    scratch = sizes, found, np.empty(block + blocks.WORD, np.int64)
+    left = nothing(form) if residual is None else residual
+    blocks.take_of_blocks(gathered.total, left, gathered.bad, number, block, *scratch, chosen, numbers)
+    return Picked(chosen, numbers, len(gathered.bad))

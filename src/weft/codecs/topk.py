@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from weft.codecs.codec import Array, Form, Turn
-from weft.codecs.picking import gather, largest_of_blocks
+from weft.codecs.picking import gather, take_of_blocks
 from weft.codecs.ranges import check_fraction, check_whole
 from weft.codecs.sparse import Picked, Sparsifier, kept, take
 from weft.core.errors import ConfigError
@@ -46,9 +46,7 @@ class TopK(Sparsifier):
         return whole * self.k_of_block + min(rest, self.k_of_block)
 
     def pick(self, values: Array, residual: Array | None, form: Form, turn: Turn, given: Array | None) -> Picked:
-        if self.k_of_block is None:
-            gathered, places = gather(values, residual, form, largest=kept(self.fraction, form))
-        else:
-            gathered, _ = gather(values, residual, form)
-            places = largest_of_blocks(gathered, self.k_of_block, self.block, self.most(form, turn.clock))
+        if self.k_of_block is not None:
+            return take_of_blocks(gather(values, residual, form)[0], residual, form, self.k_of_block, self.block)
+        gathered, places = gather(values, residual, form, largest=kept(self.fraction, form))
         return take(gathered.total, residual, places, gathered.bad)

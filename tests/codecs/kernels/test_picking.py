@@ -36,4 +36,3 @@ def test_ties_go_to_the_first() -> None:
     places, sizes, chosen = np.array([1, 4, 6, 8]), np.array([5, 7, 5, 5], np.int32), np.zeros(3, np.int64)
     assert picking.choose(places, sizes, 5, 2, chosen) == 3
     assert chosen.tolist() == [1, 4, 6]
-    assert picking.num_from(sizes, np.int32(6)) == 1
