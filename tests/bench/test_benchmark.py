@@ -41,6 +41,12 @@ def test_without_weft_there_are_times_but_no_ratios() -> None:
     assert not any("ratio" in row or "bar" in row for row in rows)
 
 
+def test_a_contender_may_compete_in_some_works_only() -> None:
+    some = replace(CONTEST, contenders=(*CONTEST.contenders[:2], BenchmarkContender("some", "none", only=("2xother",))))
+    assert [one.name for one in some.competing(WORK)] == ["weft", "slow"]
+    assert [row["contender"] for row in work_rows(some, some.works[1], {})] == ["weft", "slow", "some"]
+
+
 @pytest.mark.processes
 def test_a_measured_report_has_all_rows_and_the_lower_bounds_of_the_ratios(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))

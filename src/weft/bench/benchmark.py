@@ -59,6 +59,10 @@ class Benchmark:
         kept = (one for one in self.contenders if wanted & {one.name, one.ratio_name})
         return replace(self, contenders=tuple(kept))
 
+    def competing(self, work: Work) -> tuple[BenchmarkContender, ...]:
+        """Those that compete in a work."""
+        return tuple(one for one in self.contenders if not one.only or work.name in one.only)
+
     def _check_known(self, what: str, names: Sequence[str], known: Sequence[str]) -> None:
         for name in names:
             if name not in known:
@@ -88,7 +92,7 @@ def times(benchmark: Benchmark, work: Work, num_rounds: int) -> dict[str, list[f
     with ExitStack() as stack:
         groups = {
             one.name: stack.enter_context(Group(work.started(one), work.task, work.num_processes))
-            for one in benchmark.contenders
+            for one in benchmark.competing(work)
             if not one.missing()
         }
         for group in groups.values():
@@ -102,7 +106,7 @@ def work_rows(benchmark: Benchmark, work: Work, seconds: Mapping[str, Sequence[f
     for one in sorted((c for c in benchmark.contenders if c.name in seconds), key=lambda c: median(seconds[c.name])):
         fastest.setdefault(one.ratio_name, one.name)
     rows: list[dict[str, Any]] = []
-    for one in benchmark.contenders:
+    for one in benchmark.competing(work):
         row: dict[str, Any] = {"work": work.name, "contender": one.name, "rival": one.ratio_name}
         rows.append(row)
         if one.name not in seconds:

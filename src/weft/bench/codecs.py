@@ -3,9 +3,11 @@
 from weft.bench.benchmark import Benchmark, Work
 from weft.bench.contender import BenchmarkContender
 
-NAMES = ("fp16", "bf16", "fp8", "int8", "qsgd", "terngrad", "onebit", "signsgd", "topk", "dgc")
+NAMES = ("fp16", "bf16", "fp8", "int8", "qsgd", "terngrad", "onebit", "signsgd", "topk", "blocktopk", "dgc")
 DECODING = "-decode"
 SIZE = "64MiB"
+BLOCKS = ("blocktopk", f"blocktopk{DECODING}")
+"""The 16 largest of each 512; they compete with the largest hundredth of all, too, which is a third as many."""
 
 CODECS = Benchmark(
     name="codecs",
@@ -14,11 +16,13 @@ CODECS = Benchmark(
     contenders=(
         BenchmarkContender("weft", "weft.bench.contenders.weft_codec", keeps_memory=True),
         BenchmarkContender("torch", "weft.bench.contenders.torch_codec", keeps_memory=True),
+        BenchmarkContender("topk", "weft.bench.contenders.plain_topk", keeps_memory=True, only=BLOCKS),
         BenchmarkContender("memcpy", "weft.bench.contenders.codec_copy", keeps_memory=True),
     ),
     bars={
         "memcpy/onebit": 0.4,
         "memcpy/topk": 0.15,
+        "topk/blocktopk": 0.6,
         **{f"torch/{name}": 3.0 for name in ("onebit", "qsgd", "terngrad", "topk", "dgc")},
         **{f"torch/{name}{way}": 0.95 for name in ("fp16", "bf16") for way in ("", DECODING)},
     },

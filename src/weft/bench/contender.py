@@ -36,6 +36,8 @@ class BenchmarkContender:
     """What ratios call it; of several contenders that are one rival, the faster counts."""
     keeps_memory: bool = False
     """Its allocator is set up as that of Weft's workers is."""
+    only: tuple[str, ...] = ()
+    """The works that it competes in; none: all."""
     missing: Callable[[], str] = can_run
     """Why it cannot run here, or nothing."""
 

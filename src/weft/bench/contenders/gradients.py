@@ -21,6 +21,7 @@ ERRORS_MAX = {
     "terngrad": 1.5,
     "onebit": 0.61,
     "topk": 0.97,
+    "blocktopk": 0.93,
     "dgc": 0.995,
     "signsgd": 1.0,
 }

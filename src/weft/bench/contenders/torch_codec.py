@@ -159,11 +159,27 @@ def sparse(values: Tensor, fraction: float, momentum: float | None = None) -> Pa
             velocity[places] = 0.0
         return places.to(torch.int32), numbers
 
-    def decode(payload: tuple[Tensor, Tensor], out: Tensor) -> Tensor:
-        places, numbers = payload
-        return out.zero_().index_copy_(0, places.long(), numbers)
+    return encode, scatter
 
-    return encode, decode
+
+def blocks(values: Tensor, number: int, block: int) -> Pair:
+    """The largest of each block."""
+    residual, starts = torch.zeros_like(values), torch.arange(0, values.numel(), block)[:, None]
+
+    def encode() -> tuple[Tensor, Tensor]:
+        total = residual.add_(values).view(-1, block)
+        within = torch.topk(total.abs(), number, sorted=False).indices
+        numbers = total.gather(1, within)
+        total.scatter_(1, within, 0.0)
+        return (within + starts).view(-1).to(torch.int32), numbers.view(-1)
+
+    return encode, scatter
+
+
+def scatter(payload: tuple[Tensor, Tensor], out: Tensor) -> Tensor:
+    """Numbers at their places, and zeros elsewhere."""
+    places, numbers = payload
+    return out.zero_().index_copy_(0, places.long(), numbers)
 
 
 def pair_of(job: CodecCase, values: Tensor) -> Pair:
@@ -178,6 +194,7 @@ def pair_of(job: CodecCase, values: Tensor) -> Pair:
         "onebit": lambda: onebit(values),
         "signsgd": lambda: signs(values),
         "topk": lambda: sparse(values, 0.01),
+        "blocktopk": lambda: blocks(values, 16, 512),
         "dgc": lambda: sparse(values, 0.001, 0.9),
     }
     return made[job.codec]()

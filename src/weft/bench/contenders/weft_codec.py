@@ -16,6 +16,7 @@ CODECS: dict[str, Codec] = {
     "onebit": OneBit(),
     "signsgd": SignSGD(),
     "topk": TopK(0.01),
+    "blocktopk": TopK(k_of_block=16, block=512),
     "dgc": DGC(0.001, momentum=0.9, warmup_steps=0),
 }
 
