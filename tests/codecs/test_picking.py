@@ -23,7 +23,7 @@ def test_ties_go_to_the_first_and_what_is_not_finite_comes_last() -> None:
 @pytest.mark.parametrize("kind", ["random", "few sizes", "rising", "falling", "mostly zero", "half not finite"])
 def test_blocks_have_their_largest_each(kind: str, number: int, block: int, dtype: type) -> None:
     rng = np.random.default_rng(0)
-    values = rng.standard_normal(5000).astype(dtype)
+    values: np.ndarray = rng.standard_normal(5000).astype(dtype)
     if kind == "few sizes":
         values = rng.integers(-2, 3, 5000).astype(dtype)
     if kind in ("rising", "falling"):
@@ -33,7 +33,8 @@ def test_blocks_have_their_largest_each(kind: str, number: int, block: int, dtyp
     if kind == "half not finite":
         values[::2] = np.nan
         values[800:1600:6] = np.inf
-    form, residual = Form(5000, values.itemsize), np.zeros(5000, dtype)
+    form = Form(5000, values.itemsize)
+    residual: np.ndarray = np.zeros(5000, dtype)
     is_bad = ~np.isfinite(values)
     sizes = np.where(is_bad, -1, np.abs(values))
     starts = range(0, 5000, block)
