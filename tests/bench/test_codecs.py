@@ -24,5 +24,6 @@ def test_the_bars_are_those_of_the_issue_and_name_what_is_measured() -> None:
     assert all(key.split("/")[0] in rivals and key.split("/")[1] in works for key in CODECS.bars)
     assert CODECS.bars["memcpy/onebit"] == 0.4
     assert CODECS.bars["memcpy/topk"] == 0.15
+    assert CODECS.bars["topk/blocktopk"] == 0.7
     assert CODECS.bars["torch/dgc"] == 3
     assert CODECS.bars["torch/fp16"] == 0.95

@@ -22,7 +22,7 @@ CODECS = Benchmark(
     bars={
         "memcpy/onebit": 0.4,
         "memcpy/topk": 0.15,
-        "topk/blocktopk": 0.6,
+        "topk/blocktopk": 0.7,
         **{f"torch/{name}": 3.0 for name in ("onebit", "qsgd", "terngrad", "topk", "dgc")},
         **{f"torch/{name}{way}": 0.95 for name in ("fp16", "bf16") for way in ("", DECODING)},
     },
