@@ -106,7 +106,8 @@ class SharedParams:
         """
         arena, version = self._arena, self.version
         self._take_place(version)
-        written = [bucket for bucket, view in self._views.items() if self._differs(bucket, view)]
+        apart = [bucket for bucket in self._views if arena.was_written(PARAMS, bucket)]
+        written = [bucket for bucket in apart if not same_bytes(self._views[bucket], arena.array(PARAMS, bucket))]
         arena.words[arena.worker_line(arena.local_rank) + WRITTEN] = self._digest(written)
         self._written = written
         self._journal.begin(arena.local_rank)
@@ -116,8 +117,8 @@ class SharedParams:
         self._take(written)
         apply()
         self._tell(COMMITTED, version)
-        for bucket, view in self._views.items():
-            self.num_copies += arena.refresh(PARAMS, bucket, view)
+        for bucket in apart:  # the script has written to no other since: it waits in this step
+            self.num_copies += arena.refresh(PARAMS, bucket, self._views[bucket])
 
     def lose(self, lost: Sequence[int]) -> None:
         """The processes of these workers are dead: their stretches of the update under way are finished by another."""
@@ -168,10 +169,6 @@ class SharedParams:
 
     def _has(self, worker: int, word: int, version: int) -> bool:
         return self._arena.words[self._arena.worker_line(worker) + word] >= version
-
-    def _differs(self, bucket: int, view: Any) -> bool:
-        """Whether the script has changed its view of a bucket."""
-        return self._arena.was_written(PARAMS, bucket) and not same_bytes(view, self._arena.array(PARAMS, bucket))
 
     def _digest(self, written: Sequence[int]) -> int:
         """A digest of all buckets that the script has written; 0 if it has written nothing."""

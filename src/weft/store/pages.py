@@ -8,6 +8,8 @@ from weakref import finalize
 ENTRY_BYTES = 8
 PRESENT, SWAPPED, SHARED_PAGE = 0x80, 0x40, 0x20
 """Bits 63 (present), 62 (swapped) and 61 (file page or shared) of an entry, which are in its last byte."""
+UNWRITTEN = bytes(kind for kind in range(256) if not kind & (PRESENT | SWAPPED) or kind & SHARED_PAGE)
+"""The last bytes of entries of pages that were not written to."""
 
 
 class WrittenPages:
@@ -31,5 +33,4 @@ class WrittenPages:
         first = (self._address + start) // mmap.PAGESIZE
         last = (self._address + stop - 1) // mmap.PAGESIZE
         raw = os.pread(self._pagemap, (last - first + 1) * ENTRY_BYTES, first * ENTRY_BYTES)
-        kinds = set(raw[ENTRY_BYTES - 1 :: ENTRY_BYTES])
-        return any(kind & (PRESENT | SWAPPED) and not kind & SHARED_PAGE for kind in kinds)
+        return bool(raw[ENTRY_BYTES - 1 :: ENTRY_BYTES].translate(None, UNWRITTEN))

@@ -4,10 +4,10 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import suppress
 from itertools import islice
 
 from weft.core.errors import NodeLost, TransportError
+from weft.transports.dialing import to_ip
 from weft.transports.frames import DATA_BYTES_MAX, HEADER_BYTES, Header, check_data
 from weft.transports.tls import Connection, TlsSocket
 from weft.transports.transport import FindRoom, Frame, Rank
@@ -39,6 +39,8 @@ class SocketLink:
     ) -> None:
         """`check` turns header bytes into a checked Header; `find_room` is asked where the frame's body shall go."""
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if to_ip(sock.getpeername()[0]).is_loopback:  # nothing is lost or late there: BBR would pace it in vain
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
         self.rank = rank
         self.sock = sock
         self.said_goodbye = False
@@ -114,6 +116,7 @@ class SocketLink:
                 self._outbox.popleft()
             if left:
                 self._outbox[0] = left[0], self._outbox[0][1]
+            if not gone:
                 break
         self._waiting_bytes -= num_gone
         if self._tls is not None and not self._outbox:
@@ -125,7 +128,7 @@ class SocketLink:
         taken: `next_frame` will raise the reason."""
         if not self._is_deaf:
             try:
-                return self.sock.sendmsg(pieces) if isinstance(self.sock, socket.socket) else _send(self.sock, pieces)
+                return self.sock.sendmsg(pieces)
             except _NOT_NOW:
                 return 0
             except OSError as error:
@@ -201,15 +204,3 @@ def _without(pieces: Sequence[memoryview], num_bytes: int) -> list[memoryview]:
             rest.append(piece[num_bytes:])
         num_bytes = max(0, num_bytes - len(piece))
     return rest
-
-
-def _send(sock: TlsSocket, pieces: Sequence[memoryview]) -> int:
-    num_gone = 0
-    sock.flush()
-    with suppress(BlockingIOError):
-        for piece in pieces:
-            while piece:
-                num_bytes = sock.send(piece)
-                num_gone += num_bytes
-                piece = piece[num_bytes:]
-    return num_gone

@@ -8,6 +8,7 @@ selector sees whatever has not been received.
 
 import socket
 import ssl
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any
 
@@ -94,16 +95,22 @@ class TlsSocket:
                 return False
 
     def send(self, data: Bytes, flags: int = 0) -> int:
-        """Encrypt and pass on some of `data`, and return how many bytes; BlockingIOError if earlier ones still wait.
+        """`sendmsg` of one piece. No flags are needed: Python ignores SIGPIPE."""
+        return self.sendmsg((data,))
 
-        No flags are needed: a socket that hung up never ends this process, because Python ignores SIGPIPE."""
+    def sendmsg(self, pieces: Sequence[Bytes]) -> int:
+        """Encrypt and pass on what comes first in these pieces, and return how many bytes; BlockingIOError if earlier
+        ones still wait."""
+        num_bytes = 0
         with self._sending:
             if not self._pass_on():
                 raise BlockingIOError
             with self._working:
-                num_bytes = self._tls.write(memoryview(data)[:WRITE_BYTES])
+                for piece in pieces:
+                    if num_bytes < WRITE_BYTES:
+                        num_bytes += self._tls.write(memoryview(piece)[: WRITE_BYTES - num_bytes])
             self._pass_on()
-            return num_bytes
+        return num_bytes
 
     def sendall(self, data: Bytes, flags: int = 0) -> None:
         """Send all of `data`, on a socket that blocks."""
