@@ -2,7 +2,7 @@
 
 import json
 import socket
-from secrets import token_hex
+from pathlib import Path
 from threading import Thread
 
 from weft.bench.serving import Task, serve
@@ -14,10 +14,10 @@ def test_a_task_is_one_argument_of_a_command_line() -> None:
     assert " " not in task.text()
 
 
-def test_a_process_repeats_as_often_as_it_is_told_and_leaves_at_the_end_of_the_stream() -> None:
-    task, calls = Task(f"weft-test-{token_hex(8)}", "fake", "steady", 1), []
+def test_a_process_repeats_as_often_as_it_is_told_and_leaves_at_the_end_of_the_stream(tmp_path: Path) -> None:
+    task, calls = Task(str(tmp_path / "socket"), "fake", "steady", 1), []
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(f"\0{task.address}")
+        listener.bind(task.address)
         listener.listen()
         process = Thread(target=serve, args=(task, lambda: calls.append(1)))
         process.start()

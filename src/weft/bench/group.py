@@ -9,7 +9,6 @@ import tempfile
 import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from secrets import token_hex
 from types import TracebackType
 from typing import IO
 
@@ -57,7 +56,7 @@ class Group:
     def __init__(self, contender: BenchmarkContender, work: str, num_processes: int) -> None:
         self.contender = contender
         self.num_processes = 1 if contender.is_alone else num_processes
-        self._task = Task(f"weft-bench-{token_hex(16)}", contender.name, work, self.num_processes)
+        self._task = Task("", contender.name, work, self.num_processes)
         self._started: list[subprocess.Popen[bytes]] = []
         self._members: list[GroupProcess] = []
         self._closing = ExitStack()
@@ -68,7 +67,9 @@ class Group:
             self._output = stack.enter_context(tempfile.TemporaryFile())
             self._listener = stack.enter_context(socket.socket(socket.AF_UNIX))
             stack.callback(self._end)
-            self._listener.bind(f"\0{self._task.address}")
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-bench-"))
+            self._task = replace(self._task, address=os.path.join(folder, "socket"))
+            self._listener.bind(self._task.address)
             self._listener.listen(self.num_processes)
             self._listener.settimeout(POLL_S)
             self._start()

@@ -20,6 +20,7 @@ class Task:
     """What a process is told when it starts. A launcher such as mpirun decides the rank itself."""
 
     address: str
+    """The path of the benchmark's socket: paths are reached from every network namespace."""
     contender: str
     work: str
     num_processes: int
@@ -42,7 +43,7 @@ def own_task() -> Task:
 def serve(task: Task, repeat: Callable[[], object]) -> None:
     """Run blocks of `repeat` until the benchmark has enough."""
     with socket.socket(socket.AF_UNIX) as stream:
-        stream.connect(f"\0{task.address}")
+        stream.connect(task.address)
         orders, answers = stream.makefile("r"), stream.makefile("w")
         for order in orders:
             repeats = int(order.removeprefix("block "))

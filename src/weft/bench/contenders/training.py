@@ -28,7 +28,8 @@ def ddp_view(task: Task, work: Workload) -> None:
 
 
 def joined(task: Task, work: Workload) -> None:
-    """Weft: the one line that a user adds, and one for batches that do not come from a loader."""
+    """Weft, or what else `weft run` is told to train with: the one line that a user adds, and one for batches that do
+    not come from a loader."""
     work.count = weft.join(work.model, work.optimizer).count
 
 
@@ -39,6 +40,7 @@ TOGETHER: dict[str, Callable[[Task, Workload], None]] = {
     "ddp": ddp,
     "ddp-view": ddp_view,
     "ddp-kept": ddp_view,
+    "ddp-netted": joined,
     "weft": joined,
     "weft-shm": joined,
     "weft-tcp": joined,
