@@ -44,6 +44,7 @@ bench: $(READY) ## measure on this machine; rewrites the README's table
 	$(BIN)/weft bench simulator --json benchmarks/results/simulator.json
 	$(BIN)/weft bench allreduce --json benchmarks/results/allreduce.json
 	$(BIN)/weft bench throughput --json benchmarks/results/throughput.json
+	$(BIN)/weft bench wire --json benchmarks/results/wire.json
 	$(BIN)/weft bench overhead --json benchmarks/results/overhead.json
 	$(BIN)/weft bench codecs --json benchmarks/results/codecs.json
 	$(BIN)/weft bench start --json benchmarks/results/start.json

@@ -10,7 +10,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks/results"
 BEGIN, END = "<!-- figures: written by make bench -->", "<!-- end of figures -->"
-BENCHMARKS = ("simulator", "allreduce", "throughput", "overhead", "codecs", "start", "slownet", "straggler", "recovery")
+BENCHMARKS = (
+    "simulator", "allreduce", "throughput", "wire", "overhead", "codecs", "start", "slownet", "straggler", "recovery",
+)  # fmt: skip
 
 
 def simulator_lines(report: dict) -> list[str]:

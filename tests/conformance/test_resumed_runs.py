@@ -105,7 +105,7 @@ def losses(moment: str, num_workers: int) -> list[float]:
     [
         ("--strategy", "allreduce"),
         ("--strategy", "allreduce", "--compress", "topk(0.3)"),
-        ("--strategy", "allreduce", "--transport", "tcp"),
+        ("--strategy", "allreduce", "--transport", "tcp", "--set", "reduce.collective=butterfly"),
         ("--strategy", "allreduce", "--hosts", "2", "--set", "reduce.collective=hierarchical"),
         ("--strategy", "local_sgd(period=2)"),
         ("--strategy", "diloco(period=4)"),

@@ -125,7 +125,7 @@ class ReduceOptions:
         metadata=_told(
             option_values.collective,
             "ring",
-            "all-reduce in messages; auto is the cheapest, and the default over tcp",
+            "all-reduce in messages; auto: sums in place where they can be made so, else the cheapest",
             (*REAL, SIMULATE),
         ),
     )
