@@ -163,7 +163,7 @@ def test_a_run_explains_itself_before_it_begins_if_asked(tmp_path: Path) -> None
     assert ended.code == 0
     explained, _, rest = ended.out.partition("  result ")
     assert explained.startswith("How this will run:\n  strategy    allreduce: Synchronous SGD")
-    assert "  all-reduce  butterfly: whole buckets swapped" in explained
+    assert "  all-reduce  summed over sockets, piece by piece" in explained
     assert "ring " in explained
     assert "2 workers over tcp" in rest
     by_torch = weft_command("run", "train.py", "-n", 2, "--transport", "torch", "--explain", "--steps", 2)
