@@ -15,7 +15,7 @@ from weft.codecs import Codec, TopK
 from weft.core.actions import Action, Encode, Send, copy
 from weft.core.errors import CodecError, UnexpectedMessage
 from weft.core.events import Event, MembersChanged, Received, Started
-from weft.core.names import Bucket, Buffer, Part, Roles
+from weft.core.names import PARAMS, Bucket, Buffer, Part, Roles
 from weft.core.world import World
 from weft.runtime.mailbox import kinds_of, rank_of
 from weft.runtime.reduce.between_hosts import Key
@@ -388,3 +388,15 @@ def test_what_waits_for_a_lost_process_is_forgotten(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(mailbox.transport, "forget", lambda lost: forgotten.append(list(lost)))
     mailbox.lose([1, 0])
     assert forgotten == [[1, 0]]
+
+
+def test_what_a_message_was_lent_is_taken_back_from_the_transport_when_its_store_changes_it() -> None:
+    world = Processes(Puppets(), 2, BUCKETS)
+    store, transport = world.stores[0], world.posts[0].transport
+    store.stop_user()
+    body = Buffer(PARAMS, 0)
+    assert store.may_lend(body, store.operand(body))
+    world.posts[0].send(0, Send(1, "word", 3, 0, body), store.operand(body), None, is_lent=True)
+    assert transport.lent == [(0, PARAMS, 0)]
+    store.write(body, np.ones(10, np.float32))
+    assert transport.taken_back == [(0, PARAMS, 0)]

@@ -180,3 +180,55 @@ def test_what_the_script_writes_while_its_parameters_are_copied_is_not_lost(monk
     stop(store)
     assert len(copies) == 2
     assert replica.array(PARAMS, 0).tolist() == [1.0, 1.0, 1.0]
+
+
+def lending(store: LiveStore) -> list[tuple[str, int]]:
+    """What the store takes back from now on."""
+    taken: list[tuple[str, int]] = []
+    store.take_back = lambda slot, bucket: taken.append((slot, bucket))
+    return taken
+
+
+def lend(store: LiveStore, buffer: Buffer) -> bool:
+    return store.may_lend(buffer, store.operand(buffer))
+
+
+def test_what_is_lent_is_taken_back_once_before_it_is_written_to(store: LiveStore) -> None:
+    go_on(store)
+    stop(store)
+    taken = lending(store)
+    assert all(lend(store, buffer) for buffer in (P, MINE))
+    store.combine(add(P, MINE))
+    store.write(P, np.array([5.0, 6.0]))
+    assert taken == [("params", 0)]
+    store.combine(copy(MINE, P))
+    assert taken == [("params", 0), ("mine", 0)]
+
+
+def test_what_the_script_may_write_to_is_taken_back_before_it_goes_on_and_not_lent_while_it_runs(
+    store: LiveStore,
+) -> None:
+    go_on(store)
+    stop(store)
+    taken = lending(store)
+    assert all(lend(store, buffer) for buffer in (P, G, MINE))
+    go_on(store)
+    assert sorted(taken) == [("gradient", 0), ("params", 0)]
+    assert [lend(store, buffer) for buffer in (P, G, MINE)] == [False, False, True]
+
+
+def test_a_shadow_that_was_lent_is_taken_back_before_it_is_used_again(store: LiveStore) -> None:
+    taken = lending(store)
+    go_on(store)
+    store.write(P, np.array([5.0, 6.0]))
+    stop(store)
+    lend(store, P)
+    store.lend_model()
+    assert taken == [("params", 0)]
+
+
+def test_a_server_lends_what_no_script_writes_to(replica: ArrayReplica) -> None:
+    store = LiveStore(replica, [], {}, is_server=True)
+    assert lend(store, P)
+    store.receive(INBOX, np.zeros(2), None)
+    assert not lend(store, INBOX), "it belongs to its sender"

@@ -364,4 +364,6 @@ class Driver:
         elif self.view_change.is_on:
             self.view_change.keep(node.id, action, None if body is None else store.operand(body).copy(), hyper)
         else:
-            self._mailbox.send(node.id, action, None if body is None else store.operand(body), hyper)
+            operand = None if body is None else store.operand(body)
+            is_lent = body is not None and operand is not None and store.may_lend(body, operand)
+            self._mailbox.send(node.id, action, operand, hyper, is_lent=is_lent)

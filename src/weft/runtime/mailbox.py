@@ -14,7 +14,8 @@ Frames of processes that are lost are dropped.
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any
 from zlib import crc32
 
@@ -112,8 +113,17 @@ class Mailbox:
     def open(self, receive: Receive, stores: Mapping[NodeId, LiveStore]) -> None:
         """Deliver messages to `receive` from now on; `stores` are those of this process's nodes."""
         self._receive = receive
-        self._stores = stores
         self._me = min(stores)
+        self._keep(stores)
+
+    def _keep(self, stores: Mapping[NodeId, LiveStore]) -> None:
+        """These are the stores of this process's nodes; they take back what they have lent."""
+        self._stores = stores
+        for node, store in stores.items():
+            store.take_back = partial(self._take_back_of, node)
+
+    def _take_back_of(self, node: NodeId, slot: str, bucket: int) -> None:
+        self.take_back((node, slot, bucket))
 
     def hear_sums(self, sums: BetweenHosts) -> None:
         """Give `sums` the parts of other hosts' sums, which are received to where it wants them."""
@@ -200,7 +210,8 @@ class Mailbox:
     def open_again(self, stores: Mapping[NodeId, LiveStore], view: int) -> None:
         """The view has changed to `view`: send what was waiting, want nothing more of those who are lost, and fetch
         from moved servers where they are now. `stores` are now those of this process's nodes."""
-        self._is_closed, self._stores = False, stores
+        self._is_closed = False
+        self._keep(stores)
         if self._tracer is not None:
             self._tracer.enter_view(view)
         unsent, self._unsent = self._unsent, []
@@ -225,15 +236,21 @@ class Mailbox:
         for node, bucket in wanted:
             self._send_frame(node, FETCH, self._me, 0, bucket, (0, 0), 1.0, b"", None)
 
-    def send(self, source: NodeId, action: Send, body: Array | Coded | None, hyper: Any) -> None:
-        """Send `action` with the hyper-parameters `hyper` and a copy of `body`; if coded, with the codec's name."""
+    def send(
+        self, source: NodeId, action: Send, body: Array | Coded | None, hyper: Any, *, is_lent: bool = False
+    ) -> None:
+        """Send `action` with the hyper-parameters `hyper` and `body`; if coded, with the codec's name. A body that is
+        lent does not change before it has left, or its store takes it back."""
         data = b"" if action.data is None and hyper is None else _encode((action.data, hyper))
         if isinstance(body, Coded):
             data = _encode((action.data, hyper, body.kind))
             body = body.raw()
         part = (0, 0) if action.body is None or action.body.part is None else action.body.part
         bucket = action.bucket if action.body is None else action.body.bucket
-        self._send_frame(action.to, action.kind, source, action.clock, bucket, part, action.weight, data, body)
+        lent_for = (source, action.body.slot, bucket) if is_lent and action.body is not None else None
+        self._send_frame(
+            action.to, action.kind, source, action.clock, bucket, part, action.weight, data, body, lent_for
+        )
 
     def _send_frame(
         self,
@@ -246,7 +263,7 @@ class Mailbox:
         weight: float,
         data: bytes,
         body: Array | None,
-        lent_for: Key | None = None,
+        lent_for: Hashable | None = None,
     ) -> None:
         assert self.transport is not None
         itemsize, num_bytes = (0, 0) if body is None else (body.itemsize, body.nbytes)
@@ -322,10 +339,10 @@ class Mailbox:
         )
         self._send_frame(to, SUMS[lane], self._me, number, *bucket_and_part, 1.0, about, values, lent_for)
 
-    def take_back(self, key: Key) -> None:
-        """Copy what was lent of a bucket's last sum and has not left yet."""
-        assert self.transport is not None
-        self.transport.take_back(key)
+    def take_back(self, lent_for: Hashable) -> None:
+        """Copy what was lent for this, of a bucket's last sum or by a store, and has not left yet."""
+        if self.transport is not None:
+            self.transport.take_back(lent_for)
 
     def _take_sum(self, lane: int, header: Header, about: bytes | memoryview, values: Array | Coded | None) -> None:
         if self._sums is None or not isinstance(values, np.ndarray):

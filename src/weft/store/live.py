@@ -3,12 +3,12 @@
 That is rule 13 of docs/architecture.md.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from weft.core.names import PARAMS, Buffer
+from weft.core.names import GRADIENT, INBOX, PARAMS, Buffer
 from weft.core.rules import Rule
 from weft.core.script_state import JOINED, NO_USER, READS_PARAMS, ScriptState
 from weft.core.seat import Replica
@@ -39,6 +39,11 @@ class LiveStore(NumpyStore):
             replica, slots, rules, is_server=is_server, codecs=codecs, seed=seed, overwritten_by=overwritten_by
         )
         self.script = ScriptState(NO_USER if is_server else JOINED) if script is None else script
+        self._user_waits = is_server
+        self._lent: set[tuple[str, int]] = set()
+        """The slots and buckets whose memory was lent to the transport."""
+        self.take_back: Callable[[str, int], None] = lambda slot, bucket: None
+        """Called with a slot and bucket that was lent, before its memory changes."""
         self._body: Buffer | None = None
         self._shadows: dict[int, Array] = {}
         self._spare: dict[int, Array] = {}
@@ -55,6 +60,21 @@ class LiveStore(NumpyStore):
         if buffer.slot == PARAMS and self.script.at in READS_PARAMS:
             self._shadow(buffer.bucket)
         return super()._written(buffer)
+
+    def may_lend(self, buffer: Buffer, operand: Array | Coded) -> bool:
+        """Whether a message may read this tensor's memory when it leaves: the store takes it back before it changes
+        it, and before the script, which may, goes on. If so, it is lent from now on."""
+        is_theirs = buffer.slot in (PARAMS, GRADIENT) and not self._user_waits
+        if is_theirs or buffer.slot == INBOX or isinstance(operand, Coded):
+            return False
+        self._lent.add((buffer.slot, buffer.bucket))
+        return True
+
+    def _about_to_change(self, slot: str, bucket: int) -> None:
+        super()._about_to_change(slot, bucket)
+        if (slot, bucket) in self._lent:
+            self._lent.remove((slot, bucket))
+            self.take_back(slot, bucket)
 
     def _shadow(self, bucket: int) -> None:
         if bucket in self._shadows:
@@ -82,6 +102,9 @@ class LiveStore(NumpyStore):
         """The script is about to run: it shall see all that was written so far, and nothing that is written later."""
         self.settle_shadows()
         self.give_params()
+        for slot, bucket in [lent for lent in self._lent if lent[0] in (PARAMS, GRADIENT)]:
+            self._about_to_change(slot, bucket)
+        self._user_waits = self._is_server
 
     def stop_user(self, *, refuses_writes: bool = False) -> None:
         """The script waits: what is written now it will see when it goes on.
@@ -89,6 +112,7 @@ class LiveStore(NumpyStore):
         What it has written itself, and a strategy would overwrite, is refused at its step; until then it may take it
         back.
         """
+        self._user_waits = True
         if refuses_writes:
             self.refuse_writes()
         else:
@@ -101,6 +125,7 @@ class LiveStore(NumpyStore):
 
     def settle_shadows(self) -> None:
         for bucket, shadow in self._shadows.items():
+            self._about_to_change(PARAMS, bucket)
             array, base = self.replica.array(PARAMS, bucket), self._bases.get(bucket)
             if base is not None and not same_bytes(array, base):  # BatchNorm's means, or the script's own writes
                 shadow += array - base
@@ -114,6 +139,7 @@ class LiveStore(NumpyStore):
         """Let other values be put into the script's model, while protocols go on with the worker's own."""
         self.settle_shadows()
         for bucket in range(len(self.replica.buckets)):
+            self._about_to_change(PARAMS, bucket)
             self._shadow(bucket)
         self._bases.clear()  # what the script does to the values of others is not the worker's own
 

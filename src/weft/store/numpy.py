@@ -112,8 +112,11 @@ class NumpyStore:
     def _written(self, buffer: Buffer) -> Array:
         if buffer.slot == INBOX:
             raise IllegalAction(f"{buffer} was written to, but a received body belongs to its sender.")
-        self._captured.pop((buffer.slot, buffer.bucket), None)
+        self._about_to_change(buffer.slot, buffer.bucket)
         return self._array(buffer)
+
+    def _about_to_change(self, slot: str, bucket: int) -> None:
+        self._captured.pop((slot, bucket), None)
 
     def lend(self, buffer: Buffer) -> Array:
         """The memory itself, for somebody who copies it before anything else happens."""
@@ -182,8 +185,8 @@ class NumpyStore:
         self._put(into, coded.with_given(helper) if isinstance(given, Coded) else coded)
 
     def _put(self, buffer: Buffer, coded: Coded) -> None:
+        self._about_to_change(buffer.slot, buffer.bucket)  # decoded, it will be there
         self._coded.put(buffer, coded)
-        self._captured.pop((buffer.slot, buffer.bucket), None)
 
     def _combine_coded(self, action: Combine) -> bool:
         """Do what a coded tensor takes part in, if possible without an array of its size; False if none does."""

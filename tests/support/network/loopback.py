@@ -35,6 +35,7 @@ class Wire:
         self._find_room: FindRoom = lambda header: None
         self.lent: list[Hashable | None] = []
         """What each frame was lent for."""
+        self.taken_back: list[Hashable] = []
 
     def send(
         self, to: Rank, header: bytes, data: bytes, body: memoryview | None, lent_for: Hashable | None = None
@@ -55,7 +56,8 @@ class Wire:
             take(Frame(read, data, memoryview(body) if room is None else room, sender))
         return count
 
-    def take_back(self, lent_for: Hashable) -> None: ...
+    def take_back(self, lent_for: Hashable) -> None:
+        self.taken_back.append(lent_for)
 
     def receive_into(self, find_room: FindRoom) -> None:
         self._find_room = find_room
