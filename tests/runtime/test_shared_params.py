@@ -128,8 +128,10 @@ def test_what_a_script_wrote_to_its_parameters_counts_once_each_worker_for_its_s
     master[:] = 1.0
     for view in views:
         view *= 0.5  # a decay by hand, on every worker alike
+    assert not any(one.has_been_written for one in params)
     for _ in range(2):
         together(params)
+    assert all(one.has_been_written for one in params)
     assert (master == 0.5).all()
     assert all((view == 0.5).all() for view in views)
     host.close()

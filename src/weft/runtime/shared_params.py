@@ -86,6 +86,8 @@ class SharedParams:
         """(number, workers): who applies the reductions from this number on."""
         self._lost: set[int] = set()
         self._written: Sequence[int] = ()
+        self.has_been_written = False
+        """This worker's script has written to its parameters between two steps, and does so again, most likely."""
         self._survivor, self._journal = survivor, Journal(arena)
         if survivor is not None:
             survivor.journal_updates(JournalOf(self._journal, arena.local_rank))
@@ -109,7 +111,7 @@ class SharedParams:
         apart = [bucket for bucket in self._views if arena.was_written(PARAMS, bucket)]
         written = [bucket for bucket in apart if not same_bytes(self._views[bucket], arena.array(PARAMS, bucket))]
         arena.words[arena.worker_line(arena.local_rank) + WRITTEN] = self._digest(written)
-        self._written = written
+        self._written, self.has_been_written = written, self.has_been_written or bool(written)
         self._journal.begin(arena.local_rank)
         if self._survivor is not None:
             self._survivor.begin_update()

@@ -9,7 +9,7 @@ from support.processes.teams import PLACES, RECEIVED, SENT, Team
 from weft.core.script_state import IN_BACKWARD, IN_SHARE, IN_STEP, PREPARING, RUNNING
 from weft.data.share_records import HandedShares, Reached
 from weft.runtime.checkpoint_messages import CheckpointDue, TakePart
-from weft.runtime.seats.survivor import ToSurvivor
+from weft.runtime.seats.survivor import OWN_WRITES, ToSurvivor
 from weft.runtime.view_messages import (
     DealAgain,
     Freeze,
@@ -314,6 +314,17 @@ def test_who_rests_says_why_its_script_can_take_no_newcomer_in_and_goes_on_when_
     team.survivor.rest.stop(6, team.wait_in_share)
     assert team.said == [RestTold(3, 5, 4), Resting(3, 6, "it has no epochs")]
     assert team.to_come == []
+
+
+@pytest.mark.parametrize("has_been_written", [False, True])
+def test_what_a_script_writes_to_shared_parameters_itself_keeps_newcomers_out(has_been_written: bool) -> None:
+    team = Team().begin()
+    team.runtime.driver.shared_params = SimpleNamespace(has_been_written=has_been_written)
+    team.survivor.script_place = SimpleNamespace(refusal=lambda with_state: "")
+    team.to_come = [RestAt(6), GoOn()]
+    team.hear(RestAsked(3))
+    team.survivor.rest.stop(6, team.wait_in_share)
+    assert team.said[-1] == Resting(3, 6, OWN_WRITES if has_been_written else "")
 
 
 def with_checkpoints(team: Team, *, is_due: bool = True, refusal: str = "") -> Team:

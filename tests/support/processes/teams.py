@@ -70,7 +70,7 @@ class Team:
         self.runtime = SimpleNamespace(
             strategy=SimpleNamespace(**strategy, rest_period=4),
             world=SimpleNamespace(trainable=(0, 1)),
-            driver=SimpleNamespace(view_change=self.view_change, is_idle=is_idle),
+            driver=SimpleNamespace(view_change=self.view_change, is_idle=is_idle, shared_params=None),
             worker=SimpleNamespace(id=rank, computes=None, peer=SimpleNamespace(holds_user=holds_user)),
             publish=self.published.append,
             published=self.others.__getitem__,

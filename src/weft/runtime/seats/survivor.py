@@ -56,6 +56,9 @@ ToSurvivor = (
 )  # fmt: skip
 
 
+OWN_WRITES = "its script writes to its parameters between two steps, and a newcomer would lack what it wrote last"
+
+
 class Survivable(Protocol):
     """What the seat of a worker offers its survivor."""
 
@@ -227,9 +230,11 @@ class Survivor:
         view_change.enter(told)
 
     def _refusal(self) -> str:
-        place = self.script_place
+        place, params = self.script_place, self._runtime.driver.shared_params
         if not self._is_for_checkpoint:
             why: str = place.refusal(with_state=self._seat.hands_state)
+            if not why and params is not None and params.has_been_written:
+                why = OWN_WRITES
         elif why := place.part.refusal:
             place.part.pass_over()
         return why
