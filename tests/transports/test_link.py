@@ -1,5 +1,6 @@
 """A link: frames over one connection, whole, in order and without waiting."""
 
+import select
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from weft.core.errors import NodeLost, TransportError
 from weft.core.names import Bucket
 from weft.transports.frames import DATA_BYTES_MAX, HEADER_BYTES, Header, Layout
-from weft.transports.link import GOODBYE, SLICE_BYTES, SocketLink
+from weft.transports.link import GOODBYE, LOW_WATER_BYTES, SLICE_BYTES, SocketLink
 
 NUM_ELEMENTS = 4 << 20
 LAYOUT = Layout(num_kinds=2, num_nodes=2, buckets=(Bucket(NUM_ELEMENTS), Bucket(10)))
@@ -205,3 +206,32 @@ def test_data_that_was_changed_on_the_way_is_refused(links: tuple[SocketLink, So
     with pytest.raises(TransportError) as refused:
         far.next_frame()
     assert str(refused.value) == "a frame's data does not match its checksum."
+
+
+def low_water(link: SocketLink) -> int:
+    return link.sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT)
+
+
+def test_nobody_is_woken_for_little_of_a_large_body_and_for_anything_of_what_is_left(
+    links: tuple[SocketLink, SocketLink],
+) -> None:
+    near, far = links
+    assert low_water(far) == 1
+    near.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+    body = np.arange(NUM_ELEMENTS, dtype=np.float32).data.cast("B")
+    near.sock.send(header(bucket=0, body_bytes=body.nbytes))
+    assert far.next_frame() is None
+    assert low_water(far) > 1 << 12, "half of the room that this socket has"
+    near.sock.send(body[:10])
+    assert not select.select([far.sock], [], [], 0.05)[0]
+    sent = 10
+    while body.nbytes - sent >= LOW_WATER_BYTES:
+        sent += near.sock.send(body[sent : min(sent + (1 << 16), body.nbytes - LOW_WATER_BYTES + 1)])
+        assert far.next_frame() is None
+    assert low_water(far) == 1
+    near.sock.setblocking(True)
+    near.sock.sendall(body[sent:])
+    assert select.select([far.sock], [], [], 1.0)[0]
+    while (frame := far.next_frame()) is None:
+        pass
+    assert frame.body == body

@@ -19,6 +19,9 @@ GOODBYE = Header(0xFFFF, 0, 0, 0, -1, (0, 0), 0.0, 0, 0, 0, 0).pack()
 
 SLICE_BYTES = 1 << 20
 
+LOW_WATER_BYTES = 128 << 10
+"""While at least so much of a body is awaited, the kernel wakes nobody for less: packets are small."""
+
 PIECES_MAX = 16
 """Pieces of the outbox that are passed to the kernel at a time."""
 
@@ -56,6 +59,7 @@ class SocketLink:
         self._find_room = find_room
         self._head = memoryview(bytearray(HEADER_BYTES))
         self._room = memoryview(bytearray(DATA_BYTES_MAX))
+        self._low_water = 1
         self._rest = self._head
         """What is to be filled next."""
         self._header: Header | None = None
@@ -178,6 +182,7 @@ class SocketLink:
             try:
                 num_bytes = self.sock.recv_into(self._rest)
             except _NOT_NOW:
+                self._await()
                 return False
             except OSError as error:
                 raise self._lost(f"its connection broke ({error.strerror})") from error
@@ -185,6 +190,14 @@ class SocketLink:
                 raise self._lost("its connection ended without a goodbye")
             self._rest = self._rest[num_bytes:]
         return True
+
+    def _await(self) -> None:
+        """Let the socket be readable when it has much of what is awaited: never more than what must come, encrypted."""
+        read_already = 0 if self._tls is None else self._tls.pending()
+        low_water = LOW_WATER_BYTES if len(self._rest) - read_already >= LOW_WATER_BYTES else 1
+        if low_water != self._low_water:
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, low_water)
+            self._low_water = low_water
 
     def _lost(self, how: str) -> NodeLost:
         is_between = self._header is None and len(self._rest) == HEADER_BYTES

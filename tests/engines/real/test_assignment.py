@@ -10,6 +10,7 @@ from support.scripts.training_scripts import write
 from weft.config.devices import FakeKind
 from weft.config.network import EmulatedNetwork
 from weft.config.options import Checked, NetworkOptions, Options, ReduceOptions, ShareOptions
+from weft.cost.links import Link
 from weft.engines.real.assignment import assigned
 from weft.engines.real.job import RealJob
 from weft.runtime.descriptors import Descriptors
@@ -39,7 +40,11 @@ def test_workers_are_told_whose_hosts_are_whose_and_whether_others_can_be_on_the
     apart = told(tmp_path, num_workers=3, hosts=(0, 0, 1))
     assert (apart.hosts, apart.is_private) == ([0, 0, 1], False)
     network = EmulatedNetwork(1e6, 0.01)
-    assert told(tmp_path, num_workers=2, network=network, transport="tcp").is_private
+    slow = told(tmp_path, num_workers=1, network=network, transport="tcp")
+    assert (slow.is_private, slow.link) == (True, Link(0.01, 1e6))
+    assert told(tmp_path, num_workers=1, transport="tcp").link is None
+    assert told(tmp_path, num_workers=1).owns_core
+    assert not slow.owns_core, "the relay needs one, too"
 
 
 def test_workers_are_told_whether_a_gradient_that_is_not_finite_ends_the_run(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ def assigned(
     num_cores = {0: len(os.sched_getaffinity(0))} if cores is None else cores
     hosts = job.hosts if cores is not None and job.hosts else (0,) * job.num_workers
     owns_core = all(hosts.count(host) * options.worker.threads <= num for host, num in num_cores.items())
+    owns_core = owns_core and job.network is None  # its relay needs a core, too
 
     def of(rank: int) -> WorkerJob:
         return WorkerJob(
