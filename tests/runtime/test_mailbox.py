@@ -164,8 +164,7 @@ class FakeSums:
 
 def test_sums_of_hosts_go_to_who_adds_them_up_and_no_peer_sees_them() -> None:
     world = Processes(Puppets(), 2, BUCKETS)
-    sums = FakeSums()
-    world.posts[1].hear_sums(sums)  # type: ignore[arg-type]
+    world.posts[1].hear_sums(sums := FakeSums())  # type: ignore[arg-type]
     values = np.arange(10, dtype=np.float32)
     world.posts[0].send_sum(1, (1, 0), 7, Part(1, 2), b"about", values[5:], is_lent=False)
     world.posts[0].send_sum(1, (0, 0), 8, None, b"", values, is_lent=True)
@@ -395,8 +394,8 @@ def test_what_a_message_was_lent_is_taken_back_from_the_transport_when_its_store
     store, transport = world.stores[0], world.posts[0].transport
     store.stop_user()
     body = Buffer(PARAMS, 0)
-    assert store.may_lend(body, store.operand(body))
-    world.posts[0].send(0, Send(1, "word", 3, 0, body), store.operand(body), None, is_lent=True)
+    operand = store.operand(body)
+    world.posts[0].send(0, Send(1, "word", 3, 0, body), operand, None, is_lent=store.may_lend(body, operand))
     assert transport.lent == [(0, PARAMS, 0)]
     store.write(body, np.ones(10, np.float32))
     assert transport.taken_back == [(0, PARAMS, 0)]
