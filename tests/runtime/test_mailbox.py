@@ -391,9 +391,8 @@ def test_what_waits_for_a_lost_process_is_forgotten(monkeypatch: pytest.MonkeyPa
 
 def test_what_a_message_was_lent_is_taken_back_from_the_transport_when_its_store_changes_it() -> None:
     world = Processes(Puppets(), 2, BUCKETS)
-    store, transport = world.stores[0], world.posts[0].transport
+    store, transport, body = world.stores[0], world.posts[0].transport, Buffer(PARAMS, 0)
     store.stop_user()
-    body = Buffer(PARAMS, 0)
     operand = store.operand(body)
     world.posts[0].send(0, Send(1, "word", 3, 0, body), operand, None, is_lent=store.may_lend(body, operand))
     assert transport.lent == [(0, PARAMS, 0)]
