@@ -10,9 +10,8 @@ import pytest
 
 from weft.core.errors import ConfigError, NodeLost, TransportError
 from weft.transports.dialing import dial, to_ip
-from weft.transports.door import Door
+from weft.transports.door import Door, listen
 from weft.transports.handshake import NONCE_BYTES, answer
-from weft.transports.tcp import listen
 
 SECRET, OTHER = bytes(32), bytes(31) + b"x"
 ME, HEAD = 1, 0

@@ -2,6 +2,7 @@
 
 import select
 import socket
+import struct
 from collections.abc import Iterator
 from typing import Any
 from zlib import crc32
@@ -206,6 +207,16 @@ def test_data_that_was_changed_on_the_way_is_refused(links: tuple[SocketLink, So
     with pytest.raises(TransportError) as refused:
         far.next_frame()
     assert str(refused.value) == "a frame's data does not match its checksum."
+
+
+def test_who_has_hung_up_before_its_link_is_made_is_found_out_when_it_is_read_from() -> None:
+    near, far = pair()
+    far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    far.close()
+    link = SocketLink(1, near, lambda rank, raw: LAYOUT.read(raw), 40)
+    with pytest.raises(NodeLost, match="rank 1 is gone"):
+        link.next_frame()
+    near.close()
 
 
 def low_water(link: SocketLink) -> int:

@@ -14,9 +14,10 @@ from weft.core.errors import ConfigError, NodeLost, TransportError
 from weft.core.names import Part
 from weft.transports.certificates import Authority, contexts
 from weft.transports.dialing import CALLS_MAX
+from weft.transports.door import listen
 from weft.transports.frames import Header
 from weft.transports.link import GOODBYE
-from weft.transports.tcp import TURN_FRAMES_MAX, TcpTransport, listen
+from weft.transports.tcp import TURN_FRAMES_MAX, TcpTransport
 
 
 def raised_by_polling(transport: TcpTransport) -> str:
@@ -103,10 +104,11 @@ def test_tls_leaves_nothing_decrypted_that_no_selector_knows_of(encrypted: Mesh)
     many = b"".join(frame(1, 0, clock, body=None)[0] for clock in range(200))
     one._links[0].send((many,))  # all in one record
     num_frames = 0
-    while num_frames == 0:
-        zero.wait(1.0)
-        num_frames = zero.poll(lambda it: None)
+    while num_frames < 200:
+        assert select.select(zero.fileno_set(), [], [], 5)[0] == zero.fileno_set()
+        num_frames += zero.poll(lambda it: None)
     assert num_frames == 200
+    assert select.select(zero.fileno_set(), [], [], 0)[0] == []
 
 
 def test_a_frame_may_be_answered_while_it_is_handed_over(mesh: Mesh) -> None:

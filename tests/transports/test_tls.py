@@ -3,7 +3,7 @@
 import socket
 import ssl
 from collections.abc import Iterator
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 
@@ -153,6 +153,27 @@ def test_a_socket_that_blocks_takes_everything_and_waits_for_what_comes(
     far.settimeout(0.01)
     with pytest.raises(TimeoutError):
         far.recv(1)
+
+
+def test_a_handshake_that_drips_takes_no_longer_than_the_timeout(
+    sockets: tuple[socket.socket, socket.socket],
+) -> None:
+    caller, _ = wrapped(sockets)
+    caller.settimeout(0.2)
+    stop = Event()
+
+    def drip() -> None:
+        for byte in b"\x16\x03\x03\x10\x00" + bytes(100):
+            if stop.wait(0.05):
+                return
+            sockets[1].send(bytes([byte]))
+
+    thread = Thread(target=drip)
+    thread.start()
+    with pytest.raises(TimeoutError):
+        caller.do_handshake()
+    stop.set()
+    thread.join()
 
 
 def test_what_was_changed_on_its_way_is_refused(sockets: tuple[socket.socket, socket.socket]) -> None:

@@ -12,9 +12,10 @@ import pytest
 from support.network.meshes import LAYOUT, NUM_ELEMENTS, SECRET, Mesh, exchange, frame, polled_until, together
 
 from weft.core.errors import TransportError
+from weft.transports.door import listen
 from weft.transports.mixed import MixedTransport
 from weft.transports.rings import RingTransport
-from weft.transports.tcp import TcpTransport, listen
+from weft.transports.tcp import TcpTransport
 from weft.transports.transport import Frame, Transport
 
 COUNTERS = ["bytes_sent", "num_copies", "refused"]

@@ -252,6 +252,8 @@ def build(
     in_place = is_native and strategy.keeps_replicas_equal
     shares_params = in_place and replica.shares_update and job.transport != TORCH and not job.on_devices
     arena, memory = _lay_out(job, strategy, replica, order, summing, in_place=in_place, shares_params=shares_params)
+    if job is not asked:
+        os.close(job.descriptors.arena)  # mapped by now
     lines = [arena.sleeping_line(local_rank) for local_rank in range(len(job.on_host))]
     bells = Bells(job.local_rank, arena.words, lines, job.descriptors.bells)
     world = _world(asked, strategy, replica.buckets)

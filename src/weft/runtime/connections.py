@@ -47,7 +47,7 @@ class Connections:
         """Ranks of the workers of other hosts."""
         self._listener: socket.socket | None = None
         if job.transport == TCP or self._others:
-            from weft.transports.tcp import listen
+            from weft.transports.door import listen
 
             self._listener = listen(self._addresses[job.rank])
 

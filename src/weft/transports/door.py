@@ -6,16 +6,34 @@ import socket
 import ssl
 from collections.abc import Callable
 
+from weft.core.errors import ConfigError
+from weft.transports.dialing import new_socket, to_ip
 from weft.transports.handshake import Candidate, HandshakeRefused, Steps
 from weft.transports.tls import TlsSocket
 from weft.transports.transport import Rank
 
+BACKLOG = 128
 PENDING_MAX = 32
 """Connections in the middle of their handshake at most; the oldest is closed to make room for a new one."""
 HANDSHAKE_S_MAX = 3.0
 ACCEPTED_PER_TURN_MAX = 8
 
 _log = logging.getLogger(__name__)
+
+
+def listen(host: str, port: int = 0) -> socket.socket:
+    """A listening socket on `host`, which must not stand for all interfaces; port 0 lets the kernel choose."""
+    if to_ip(host).is_unspecified:
+        raise ConfigError(f"'{host}' would listen on all interfaces.\n  Use the address of one, such as 127.0.0.1.")
+    listener = new_socket(host)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(f"cannot listen on {host}:{port}: {error}.\n  Use an address of this machine.") from error
+    listener.listen(BACKLOG)
+    listener.setblocking(False)
+    return listener
 
 
 class Door:

@@ -4,6 +4,7 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from itertools import islice
 
 from weft.core.errors import NodeLost, TransportError
@@ -42,8 +43,9 @@ class SocketLink:
     ) -> None:
         """`check` turns header bytes into a checked Header; `find_room` is asked where the frame's body shall go."""
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if to_ip(sock.getpeername()[0]).is_loopback:  # nothing is lost or late there: BBR would pace it in vain
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
+        with suppress(OSError):  # who has hung up already is found out when it is read from
+            if to_ip(sock.getpeername()[0]).is_loopback:  # nothing is lost or late there: BBR would pace it in vain
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
         self.rank = rank
         self.sock = sock
         self.said_goodbye = False
@@ -71,7 +73,7 @@ class SocketLink:
     @property
     def waiting_bytes(self) -> int:
         """Bytes that have not left, encrypted or not."""
-        return self._waiting_bytes + (0 if self._tls is None else self._tls.unsent_bytes)
+        return self._waiting_bytes + (0 if self._tls is None or self._is_deaf else self._tls.unsent_bytes)
 
     def send(self, pieces: Sequence[Piece], lent_for: Hashable | None = None) -> tuple[int, bool]:
         """Send what the socket takes and keep the rest, a copy of it unless it is lent; the number of bytes sent, and
@@ -159,6 +161,7 @@ class SocketLink:
             self._rest, self._is_apart = self._body, False
             if not self._fill():
                 return None
+        self._await(0)  # behind this frame, little may come
         assert self._header is not None
         header, self._header, self._rest = self._header, None, self._head
         data = self._room[DATA_BYTES_MAX - header.data_bytes : DATA_BYTES_MAX]
@@ -182,7 +185,7 @@ class SocketLink:
             try:
                 num_bytes = self.sock.recv_into(self._rest)
             except _NOT_NOW:
-                self._await()
+                self._await(len(self._rest))
                 return False
             except OSError as error:
                 raise self._lost(f"its connection broke ({error.strerror})") from error
@@ -191,10 +194,10 @@ class SocketLink:
             self._rest = self._rest[num_bytes:]
         return True
 
-    def _await(self) -> None:
+    def _await(self, num_bytes: int) -> None:
         """Let the socket be readable when it has much of what is awaited: never more than what must come, encrypted."""
         read_already = 0 if self._tls is None else self._tls.pending()
-        low_water = LOW_WATER_BYTES if len(self._rest) - read_already >= LOW_WATER_BYTES else 1
+        low_water = LOW_WATER_BYTES if num_bytes - read_already >= LOW_WATER_BYTES else 1
         if low_water != self._low_water:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, low_water)
             self._low_water = low_water
@@ -204,8 +207,8 @@ class SocketLink:
         where = "between frames" if is_between else "in the middle of a frame"
         return NodeLost(f"rank {self.rank} is gone: {how}, {where}.\n  What it printed last may say why.")
 
-    def has_decrypted(self) -> bool:
-        """Whether OpenSSL holds decrypted bytes: it decrypts whole records, and a selector sees only the socket."""
+    def has_read_ahead(self) -> bool:
+        """Whether bytes were read from the socket and not received: a selector does not see them."""
         return self._tls is not None and self._tls.pending() > 0
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from weft.core.errors import ConfigError, NodeLost, TransportError
 from weft.core.names import NodeId
-from weft.transports.dialing import dial, new_socket, to_ip
+from weft.transports.dialing import dial, to_ip
 from weft.transports.door import Door
 from weft.transports.frames import HEADER_BYTES, Header, Layout
 from weft.transports.handshake import (
@@ -34,13 +34,13 @@ from weft.transports.link import GOODBYE, SocketLink
 from weft.transports.tcp_info import traffic
 from weft.transports.tls import Connection
 from weft.transports.transport import FindRoom, Frame, Rank, Traffic
+from weft.transports.unread import Unread
 
 if TYPE_CHECKING:
     from weft.transports.certificates import Contexts
 
 Address = tuple[str, int]
 
-BACKLOG = 128
 TURN_FRAMES_MAX = 64
 TURN_BYTES_MAX = 4 << 20
 """Frames and bytes that one turn reads from one connection at most, so that the others get theirs."""
@@ -49,21 +49,6 @@ SPINS = 16
 LINGER_S_MAX = 1.0
 LOOK_S = 0.05
 """How often to look, while connecting, who is lost."""
-
-
-def listen(host: str, port: int = 0) -> socket.socket:
-    """A listening socket on `host`, which must not stand for all interfaces; port 0 lets the kernel choose."""
-    if to_ip(host).is_unspecified:
-        raise ConfigError(f"'{host}' would listen on all interfaces.\n  Use the address of one, such as 127.0.0.1.")
-    listener = new_socket(host)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise ConfigError(f"cannot listen on {host}:{port}: {error}.\n  Use an address of this machine.") from error
-    listener.listen(BACKLOG)
-    listener.setblocking(False)
-    return listener
 
 
 class TcpTransport:
@@ -127,6 +112,7 @@ class TcpTransport:
         self._links: dict[Rank, SocketLink] = {}
         self._find_room: FindRoom = lambda header: None
         self._selector = selectors.DefaultSelector()
+        self._unread = Unread(self._selector)
         self._door = Door(listener, self._answer, tls and tls.answer, self._selector, clock)
         self.refused = self._door.refused
 
@@ -153,7 +139,7 @@ class TcpTransport:
             if self._clock() >= began_s + self._connect_timeout_s:
                 raise TransportError(self._still_awaited(missing))
             for key, _ in self._selector.select(LOOK_S):
-                if not isinstance(key.data, SocketLink):
+                if isinstance(key.data, Door | Candidate):
                     self._serve_door(key.data)
             self._door.dismiss_the_slow()
 
@@ -284,6 +270,9 @@ class TcpTransport:
         num_frames = 0
         for key, events in self._selector.select(0):
             link = key.data
+            if isinstance(link, Unread):
+                num_frames += sum(self._receive(each, take) for each in link.take() if each in self._links.values())
+                continue
             if not isinstance(link, SocketLink):
                 self._serve_door(link)
                 continue
@@ -300,7 +289,7 @@ class TcpTransport:
 
     def _receive(self, link: SocketLink, take: Callable[[Frame], None]) -> int:
         num_frames = num_bytes = 0
-        while (num_frames < TURN_FRAMES_MAX and num_bytes < TURN_BYTES_MAX) or link.has_decrypted():
+        while num_frames < TURN_FRAMES_MAX and num_bytes < TURN_BYTES_MAX:
             try:
                 frame = link.next_frame()
             except TransportError as error:
@@ -318,6 +307,9 @@ class TcpTransport:
             num_frames += 1
             num_bytes += HEADER_BYTES + len(frame.data) + len(frame.body)
             take(frame)
+        else:
+            if link.has_read_ahead():
+                self._unread.add(link)
         if link.said_goodbye:
             self._drop(link, "it has said goodbye")
         return num_frames
@@ -377,6 +369,7 @@ class TcpTransport:
             link.sock.close()
         self._links.clear()
         self._door.close()
+        self._unread.close()
         self._selector.close()
 
 

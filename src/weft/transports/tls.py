@@ -9,7 +9,9 @@ selector sees whatever has not been received.
 import socket
 import ssl
 from collections.abc import Sequence
+from contextlib import suppress
 from threading import Lock
+from time import monotonic
 from typing import Any
 
 Bytes = bytes | bytearray | memoryview
@@ -51,17 +53,29 @@ class TlsSocket:
         self.close, self.shutdown = sock.close, sock.shutdown
 
     def do_handshake(self) -> None:
-        """Go on with the handshake; BlockingIOError if the socket does not block and more has to come."""
-        while True:
-            try:
-                with self._working:
-                    self._tls.do_handshake()
-                    return
-            except ssl.SSLWantReadError:
-                pass
-            finally:
-                self.flush()
+        """Go on with the handshake; BlockingIOError if the socket does not block and more has to come, TimeoutError if
+        it blocks and the whole handshake takes longer than its timeout."""
+        timeout_s = self._sock.gettimeout()
+        deadline_s = monotonic() + timeout_s if timeout_s else None
+        while not self._is_over_with_handshake():
+            if deadline_s is not None:
+                self._sock.settimeout(max(1e-3, deadline_s - monotonic()))
             self._feed()
+        self._sock.settimeout(timeout_s)
+
+    def _is_over_with_handshake(self) -> bool:
+        try:
+            with self._working:
+                self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self.flush()
+            return False
+        except ssl.SSLError:
+            with suppress(OSError):  # it tells the other end why, which may have hung up
+                self.flush()
+            raise
+        self.flush()
+        return True
 
     def getpeercert(self) -> dict[str, Any]:
         """The other end's certificate, which was verified."""

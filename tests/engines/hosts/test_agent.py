@@ -40,9 +40,8 @@ from weft.engines.hosts.launch_env import LaunchPlacement
 from weft.engines.real import timeouts as real_timeouts
 from weft.runtime.channel import Channel
 from weft.runtime.messages import Halt, Leaving, StepTold
-from weft.transports.door import Door
+from weft.transports.door import Door, listen
 from weft.transports.handshake import NONCE_BYTES, answer
-from weft.transports.tcp import listen
 
 
 def _serve(orders: AgentOrders) -> None:

@@ -12,13 +12,15 @@ from support.network.sums import SumPost
 from weft.core.actions import MAX, MEAN, SUM
 from weft.core.errors import ConfigError, IllegalAction, UnexpectedMessage
 from weft.core.names import Bucket, Part
+from weft.cost.links import Link
 from weft.engines.real import hops
 from weft.engines.real.hops import plans_between
+from weft.runtime.connections import LINKS
 from weft.runtime.reduce.between_hosts import BetweenHosts
 from weft.runtime.reduce.exchange import About, CamePart, HostSum
 from weft.store.reduction import reduce_arrays
 
-LEADERS = [0, 3, 4, 8, 9, 11, 12]
+LEADERS = [0, 3, 4, 8, 9, 11, 12, 15, 17]
 KEY = (0, 5)
 NUM_ELEMENTS = 37
 
@@ -26,7 +28,7 @@ NUM_ELEMENTS = 37
 class Leaders:
     """The leaders of several hosts, which plan as if a bucket had `num_bytes`."""
 
-    def __init__(self, num_hosts: int, num_bytes: int = 100) -> None:
+    def __init__(self, num_hosts: int, num_bytes: int = 100, link: Link = LINKS["tls"]) -> None:
         self.leaders = LEADERS[:num_hosts]
         self.posts: dict[int, SumPost] = {}
         self.ends = []
@@ -35,7 +37,7 @@ class Leaders:
             buckets = [Bucket(NUM_ELEMENTS, 8)] * (KEY[1] + 1)
             self.ends.append(
                 BetweenHosts(
-                    self.leaders, me, buckets, lambda me, num, real_bytes: plans_between(me, num, num_bytes), post
+                    self.leaders, me, buckets, lambda me, num, real_bytes: plans_between(me, num, num_bytes, link), post
                 )
             )
             post.hear_sums(self.ends[-1])
@@ -56,16 +58,17 @@ def brought(values: Any, weight: float = 1.0) -> HostSum:
 @settings(max_examples=120, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
-    num_hosts=st.integers(1, 7),
+    num_hosts=st.integers(1, 9),
     op=st.sampled_from([MEAN, SUM, MAX]),
     num_bytes=st.sampled_from([100, 10**6, 10**7]),
     is_apart=st.booleans(),
+    link=st.sampled_from([LINKS["tls"], Link(0.01, 1.25e8)]),
 )
 def test_any_order_gives_all_hosts_the_same_bits_of_the_result_and_of_the_weight(
-    seed: int, num_hosts: int, op: str, num_bytes: int, is_apart: bool
+    seed: int, num_hosts: int, op: str, num_bytes: int, is_apart: bool, link: Link
 ) -> None:
     chance, rng = Random(seed), np.random.default_rng(seed)
-    leaders = Leaders(num_hosts, num_bytes)
+    leaders = Leaders(num_hosts, num_bytes, link)
     totals = [np.zeros(NUM_ELEMENTS) for _ in range(num_hosts)]
     contributions = [np.zeros(NUM_ELEMENTS) for _ in range(num_hosts)]
     for number in (1, 2, 3):

@@ -12,8 +12,9 @@ import numpy as np
 
 from weft.core.names import Bucket, NodeId
 from weft.transports.certificates import Authority, contexts
+from weft.transports.door import listen
 from weft.transports.frames import Header, Layout
-from weft.transports.tcp import TcpTransport, listen
+from weft.transports.tcp import TcpTransport
 from weft.transports.transport import Frame, Rank, Transport
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from weft.engines.real.job import RealJob
 from weft.engines.real.observer import Observer
 from weft.transports.certificates import Authority, contexts
 from weft.transports.dialing import dial
-from weft.transports.tcp import listen
+from weft.transports.door import listen
 
 SECRET = bytes(range(32))
 PATIENCE_S = 20.0

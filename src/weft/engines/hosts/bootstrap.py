@@ -62,7 +62,7 @@ from weft.runtime.descriptors import Descriptors
 from weft.runtime.measure.script_watch import watch_script
 from weft.runtime.messages import WorkerJob
 from weft.runtime.seats.engine_seat import EngineSeat
-from weft.transports.tcp import listen
+from weft.transports.door import listen
 
 TORCHRUN = "TORCHELASTIC_RUN_ID"
 

@@ -17,7 +17,7 @@ from weft.engines.hosts.worker_info import worker_info
 from weft.engines.real.child_processes import start_apart
 from weft.engines.real.worker_env import worker_env
 from weft.interpreter import python_module
-from weft.transports.tcp import listen
+from weft.transports.door import listen
 
 ANY_PORT = 9
 """A port for `own_address`, which only asks for the route: nothing is sent to it."""

@@ -24,7 +24,7 @@ from weft.engines.real.observer import Observer
 from weft.engines.real.outcome import RealOutcome
 from weft.engines.real.secret import new_secret
 from weft.runtime.messages import WorkerJob
-from weft.transports.tcp import listen
+from weft.transports.door import listen
 
 LOOPBACK = "127.0.0.1"
 WAIT = "wait"

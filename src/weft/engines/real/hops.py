@@ -20,8 +20,9 @@ def plans_between(host: int, num_hosts: int, num_bytes: int, link: Link = LINKS[
 
     Butterfly for small buckets (few messages), and for large ones (few bytes, and sums) halving-doubling or a ring.
     """
-    schedule = _cheapest(num_hosts, num_bytes, link)(host, num_hosts)
-    is_cut = any(step.part is not None for step in schedule)
+    scheduler = _cheapest(num_hosts, num_bytes, link)
+    schedule = scheduler(host, num_hosts)
+    is_cut = any(step.part is not None for step in scheduler(0, num_hosts))  # a folded host's own has no parts
     num_pieces = max(1, num_bytes // PIECE_BYTES) if is_cut else 1
     pieces = [Part(piece, num_pieces) for piece in range(num_pieces)] if num_pieces > 1 else [None]
     return [plan_of(_hops(_within(schedule, piece)), piece) for piece in pieces]

@@ -35,7 +35,8 @@ Planner = Callable[[int, int, int], Sequence[Plan]]
 """Takes a host's number, the number of hosts and the bytes of a bucket; returns the plans of the bucket's pieces."""
 
 Name = tuple[NodeId, int, Part | None]
-"""Who sends a part, in which reduction, and which part: no leader sends two of the same name."""
+"""Who sends a part, in which reduction, and which part. In a ring a leader sends two of the same name: its sum so far,
+and later the complete one, which was made of the first; so there is never more than one that was not taken."""
 
 
 class Post(Protocol):

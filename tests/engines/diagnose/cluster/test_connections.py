@@ -20,7 +20,8 @@ from weft.engines.diagnose.cluster.connections import (
     connect,
 )
 from weft.transports.dialing import dial
-from weft.transports.tcp import Address, listen
+from weft.transports.door import listen
+from weft.transports.tcp import Address
 
 SECRET, OTHER = bytes(32), bytes([1]) * 32
 

@@ -188,12 +188,20 @@ def _both_ways(link: Connection, warm_s: float, window_s: float) -> tuple[float,
             if length is not None:
                 tally.take(room[:length])
                 is_stuck = False
-        if is_stuck and not any(select.select([link], [] if to_send is None else [link], [], TIMEOUT_S)):
+        has_unsent = _has_unsent(link) or to_send is not None
+        if is_stuck and not any(select.select([link], [link] if has_unsent else [], [], TIMEOUT_S)):
             raise TimeoutError
     link.settimeout(TIMEOUT_S)
-    if isinstance(link, TlsSocket):
-        link.flush()
+    _has_unsent(link)
     return tally.rate, tally.rest
+
+
+def _has_unsent(link: Connection) -> bool:
+    """Pass on what is encrypted already; whether some of it waits for the kernel."""
+    if not isinstance(link, TlsSocket):
+        return False
+    link.flush()
+    return link.unsent_bytes > 0
 
 
 def _sent(link: Connection, record: bytes) -> bool:

@@ -24,7 +24,7 @@ from weft.engines.diagnose.cluster.info import (
 )
 from weft.engines.diagnose.cluster.link_probe import PHASE_S_MAX, TIMEOUT_S, TRIES, measure
 from weft.engines.hosts.rendezvous import Rendezvous, post_note, read_notes
-from weft.transports.tcp import listen
+from weft.transports.door import listen
 
 COME_S = 20.0
 """How long processes wait for each other's cards."""
