@@ -194,8 +194,9 @@ class DealtAgain:
 
     def reached(self, *, is_reduced: bool = False) -> Reached:
         """Where this worker is; `is_reduced`: what it has taken is committed, too."""
-        rounds = {share: each.num_taken for share, each in self._handed.items() if each.num_taken}
-        rounds |= {share: each.num_taken if is_reduced else each.num_committed for share, each in self._open.items()}
+        rounds = {share: each.num_taken if is_reduced else each.num_committed for share, each in self._open.items()}
+        if self._handed:  # of shares that are not open
+            rounds |= {share: each.num_taken for share, each in self._handed.items() if each.num_taken}
         return Reached(self._begun, rounds)
 
     def commit(self) -> None:

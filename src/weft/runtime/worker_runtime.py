@@ -1,6 +1,5 @@
 """The worker runtime: memory, transport, peers and driver of a worker process, once its model's layout is known."""
 
-from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -150,8 +149,8 @@ class WorkerRuntime:
     def publish(self, reached: Reached) -> None:
         """Write to the arena where this worker is in its shares: it is read there if this process dies."""
         share = min(reached.rounds, default=NONE)
-        line = self._arena.worker_line(self._arena.local_rank) + REACHED
-        self._arena.words[line : line + 3] = array("q", [reached.begun, share, reached.rounds.get(share, 0)])
+        line, words = self._arena.worker_line(self._arena.local_rank) + REACHED, self._arena.words
+        words[line], words[line + 1], words[line + 2] = reached.begun, share, reached.rounds.get(share, 0)
 
     def published(self, rank: int) -> Reached | None:
         """Where another worker is, or was when it died, as far as the oldest share that it had begun; None: it is on

@@ -28,9 +28,13 @@ def is_finite(array: Any) -> bool:
         bits = array.view(np.uint16)
         pieces = (bits[start : start + PIECE] & HALF_EXPONENT for start in range(0, len(bits), PIECE))
         return all(int(piece.max()) != HALF_EXPONENT for piece in pieces)
-    with np.errstate(all="ignore"):
-        total = float(np.dot(array, array))
-    return isfinite(total) or bool(np.isfinite(array).all())
+    return isfinite(_sum_of_squares(array)) or bool(np.isfinite(array).all())
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _sum_of_squares(array: Any) -> float:
+    """Without a warning when it overflows. As a decorator, errstate costs half of what it costs in a `with`."""
+    return float(array.dot(array))
 
 
 def bad_tensor(replica: Replica, slot: str, buckets: Sequence[int]) -> str | None:

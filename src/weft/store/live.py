@@ -124,6 +124,9 @@ class LiveStore(NumpyStore):
         self.forget_captured()
 
     def settle_shadows(self) -> None:
+        """Write to `params` what was written to shadows of them."""
+        if not self._shadows:
+            return
         for bucket, shadow in self._shadows.items():
             self._about_to_change(PARAMS, bucket)
             array, base = self.replica.array(PARAMS, bucket), self._bases.get(bucket)

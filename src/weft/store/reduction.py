@@ -10,6 +10,7 @@ from weft.core.actions import MAX, MEAN
 
 Array = NDArray[Any]
 
+HALF_BYTES = 2
 STRETCH = 1 << 15
 """Elements that are summed over all contributions before the next ones, so that their sums stay in the cache."""
 
@@ -36,7 +37,7 @@ def reduce_into(total: Array, payloads: Sequence[Array], weights: Sequence[float
             np.maximum(total, payload, out=total)
         return
     shares = _shares(weights, op)
-    if total.dtype == np.float16:
+    if total.itemsize == HALF_BYTES:
         single = np.empty(total.shape, np.float32)
         _add_up(single, [payload.astype(np.float32) for payload in payloads], *shares)
         total[:] = single
@@ -52,16 +53,16 @@ def reduce_into(total: Array, payloads: Sequence[Array], weights: Sequence[float
 def _shares(weights: Sequence[float], op: str) -> tuple[Sequence[float] | None, float]:
     """The factor of each contribution (None: all are equal, and left out), and the divisor of their sum."""
     total = sum(weights) if op == MEAN else 1.0
-    if len(set(weights)) == 1 and (op == MEAN or weights[0] == 1.0):
+    if (op == MEAN or weights[0] == 1.0) and weights.count(weights[0]) == len(weights):
         return None, total / weights[0]
     return weights, total
 
 
 def _add_up(total: Array, payloads: Sequence[Array], shares: Sequence[float] | None, divisor: float) -> None:
     if shares is None:
-        np.add(payloads[0], payloads[1], out=total) if len(payloads) > 1 else np.copyto(total, payloads[0])
+        np.add(payloads[0], payloads[1], total) if len(payloads) > 1 else np.copyto(total, payloads[0])
         for payload in payloads[2:]:
-            np.add(total, payload, out=total)
+            np.add(total, payload, total)
     else:
         number = total.dtype.type
         np.multiply(payloads[0], number(shares[0]), out=total)

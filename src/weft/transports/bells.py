@@ -44,7 +44,9 @@ class Bells:
         self._words = words
         self._lines = lines
         self._eventfds = eventfds
-        self._others = [worker for worker in range(len(lines)) if worker != me]
+        others = [worker for worker in range(len(lines)) if worker != me]
+        self._other_scripts = [(lines[worker] + SCRIPT, eventfds[worker][SCRIPT]) for worker in others]
+        """Listening word and eventfd of the script's thread of each other worker."""
 
     def fileno(self, bell: int) -> int:
         return self._eventfds[self._me][bell]
@@ -58,8 +60,10 @@ class Bells:
     def ring_scripts(self) -> None:
         """Wake the script's threads of all other workers that listen: there is news in the words of the arena."""
         fence()
-        for worker in self._others:
-            self.ring(worker, SCRIPT)
+        words = self._words
+        for word, eventfd in self._other_scripts:
+            if words[word]:
+                os.eventfd_write(eventfd, 1)
 
     def ring_own(self) -> None:
         """Wake this worker's own threads that listen; called by a third thread that has news for them."""

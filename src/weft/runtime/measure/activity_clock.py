@@ -48,7 +48,11 @@ class ActivityClock:
     def turn_to(self, activity: str) -> str:
         """The script does `activity` from now on; returns what it did until now."""
         before, now = self._activity, time.perf_counter()
-        self._close(now)
+        seconds = now - self._since
+        if seconds < STARVING_S_MIN and not self._keeps_spans:  # too short for a pause, too
+            self._seconds[before] += seconds
+        else:
+            self._close(now)
         self._activity, self._since = activity, now
         return before
 
