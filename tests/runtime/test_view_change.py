@@ -239,6 +239,9 @@ class OneReduction:
     def progress(self, deliver: Callable[[Reduced], None]) -> bool:
         return False
 
+    def may_move(self) -> bool:
+        return True
+
     def settle(self, deliver: Callable[[Reduced], None]) -> bool:
         ended, self.ended = self.ended, []
         for event in ended:

@@ -44,6 +44,9 @@ from weft.store.live import LiveStore
 
 Payload = Any
 
+MAIL_EVERY_S = 50e-6
+"""How often `hurry` looks for messages while reductions wait for words of shared memory; a look takes 1 to 3 us."""
+
 
 class Reducing(Protocol):
     """Performs reductions natively. Never blocks: `progress` is called again when something may have changed."""
@@ -56,6 +59,9 @@ class Reducing(Protocol):
     def join(self, action: Reduce) -> None: ...
 
     def progress(self, deliver: Callable[[Reduced], None]) -> bool: ...
+
+    def may_move(self) -> bool:
+        """A cheap look: False if `progress` could do nothing before other workers write words of shared memory."""
 
     def settle(self, deliver: Callable[[Reduced], None]) -> bool:
         """Tell of the reductions that have ended for all, lost workers too, while the view changes; whether any had."""
@@ -137,6 +143,8 @@ class Driver:
         self.view_change = ViewChange(self, mailbox)
         self._due: list[tuple[float, int, DrivenNode, str]] = []
         self._num_timers = 0
+        self._mail_due = 0.0
+        """When `hurry` looks for messages next."""
         self.stopped_because: str | None = None
         self.num_events = 0
         self.notes: dict[str, list[float]] = {}
@@ -156,11 +164,22 @@ class Driver:
 
     def progress(self) -> bool:
         """Deliver local messages, reductions, frames and timers that are ready; False if there were none."""
-        moved = self.deliver_local()
+        self._mail_due = 0.0
+        return self.hurry()
+
+    def hurry(self) -> bool:
+        """As `progress`; but while nothing is missing except words of shared memory, messages and timers are looked at
+        every MAIL_EVERY_S only. Not enough before a sleep."""
+        moved = self.deliver_local() if self._local else False
         if self.view_change.is_on:
             return self.view_change.progress() or moved
-        if self.reduce is not None and self.reduce.progress(self.reduced):
-            moved = True
+        now, reduce = time.perf_counter(), self.reduce
+        if reduce is not None:
+            if reduce.progress(self.reduced):
+                moved = True
+            if now < self._mail_due and (moved or not reduce.may_move()):
+                return moved
+        self._mail_due = now + MAIL_EVERY_S
         if self._mailbox.poll():
             moved = True
         while self._due and self._due[0][0] <= self.now_s:
@@ -169,6 +188,12 @@ class Driver:
                 self.deliver(node, TimerFired(name))
             moved = True
         return moved
+
+    def may_move(self) -> bool:
+        """A cheap look, False if `hurry` would do nothing now."""
+        if self.view_change.is_on or self.reduce is None or self.reduce.may_move():
+            return True
+        return time.perf_counter() >= self._mail_due
 
     def host(self, server: NodeId, view: int) -> DrivenNode:
         """Start a server of a lost process anew: its peer is a fresh one, which asks the workers for what they have."""
@@ -222,7 +247,7 @@ class Driver:
         if node.put_off:
             node.put_off.append(lambda: self.deliver(node, event))
             return
-        now_s = self.now_s
+        now_s = time.perf_counter() - self._began
         self.num_events += 1
         if self._recorder is not None:
             now_ns = round(now_s * 1e9)
@@ -244,6 +269,8 @@ class Driver:
                 self._combine(node, action)
             elif isinstance(action, Send):
                 self._send(node, action)
+            elif isinstance(action, Reduce):
+                self._reduce(action)
             elif isinstance(action, Encode):
                 node.store.encode(action)
             elif isinstance(action, Compute):
@@ -329,11 +356,6 @@ class Driver:
             self.notes[action.name] = [count + 1, total + action.value, max(most, action.value)]
             if action.name == "staleness":
                 self.ages[int(action.value)] += 1
-        elif isinstance(action, Reduce):
-            if self.reduce is None:
-                raise IllegalAction(f"{action} cannot be performed natively here; run the strategy over a collective.")
-            if not self.view_change.is_on:  # else it never happens, and is asked for again in the new view
-                self.reduce.join(action)
         elif isinstance(action, SetTimer):
             node.timers[action.name] = self._num_timers = self._num_timers + 1
             heapq.heappush(self._due, (action.at, self._num_timers, node, action.name))
@@ -341,6 +363,12 @@ class Driver:
             self.stopped_because = action.reason
         else:
             raise IllegalAction(f"{action!r} is not an action; the vocabulary of core/actions.py is closed.")
+
+    def _reduce(self, action: Reduce) -> None:
+        if self.reduce is None:
+            raise IllegalAction(f"{action} cannot be performed natively here; run the strategy over a collective.")
+        if not self.view_change.is_on:  # else it never happens, and is asked for again in the new view
+            self.reduce.join(action)
 
     def _send(self, node: DrivenNode, action: Send) -> None:
         check_send(action, self._kinds, self.world.num_nodes)

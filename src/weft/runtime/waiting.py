@@ -2,8 +2,9 @@
 
 | phase | when                                                   | what `pause` does                               |
 |-------|--------------------------------------------------------|-------------------------------------------------|
-| spin  | `owns_core`, in the first `spin_s` seconds of the wait | returns at once, so that the caller looks again |
-| yield | not `owns_core`, in the first YIELDS calls of the wait | sched_yield(): the others may need this core    |
+| spin  | `owns_core`, in the first `spin_s` seconds of the wait | looks LOOKS times whether there may be news     |
+| yield | not `owns_core`, in the first YIELDS turns of the wait | the same, a sched_yield() before each look: the |
+|       |                                                        | others may need this core                       |
 | sleep | after that                                             | poll() for SLEEP_S_MAX or until `due_s`         |
 
 Before it sleeps, the thread sets its listening word (`Bells.listen`, with a fence) and looks for news once more: news
@@ -21,6 +22,8 @@ from weft.transports.bells import SCRIPT, Bells
 
 YIELDS = 20
 """How often the thread yields its core before it sleeps, where workers share cores."""
+LOOKS = 10
+"""How often `pause` looks whether there may be news before it returns and the caller looks thoroughly."""
 SLEEP_S_MAX = 0.1
 
 
@@ -50,24 +53,44 @@ class Waiting:
         self.has_slept = False
         """The last pause was a sleep, not a spin."""
 
-    def pause(self, has_news: Callable[[], bool], due_s: float | None = None) -> None:
+    def pause(
+        self,
+        has_news: Callable[[], bool],
+        due_s: float | None = None,
+        may_have_news: Callable[[], bool] = lambda: True,
+    ) -> None:
         """Let a little time pass, at most `due_s` seconds; returns early when a descriptor or the bell is readable.
 
-        `has_news` is called once more after the listening word is set.
+        `has_news` is called once more after the listening word is set; `may_have_news`, a cheaper look, before.
         """
         self.has_slept = False
         now = time.perf_counter()
         if self._since is None:
             self._since, self._num_yields = now, 0
             self._before = self._activity_clock.turn_to(WAITS)
-        if self._owns_core and now - self._since < self._spin_s:
-            return
-        if not self._owns_core and self._num_yields < YIELDS:
-            self._num_yields += 1
-            os.sched_yield()
+        if self._spins(now - self._since, may_have_news) if self._owns_core else self._yields(may_have_news):
             return
         self.has_slept = True
         self._sleep(has_news, SLEEP_S_MAX if due_s is None else max(0.0, min(SLEEP_S_MAX, due_s)))
+
+    def _spins(self, waited_s: float, may_have_news: Callable[[], bool]) -> bool:
+        """Look a few times for news, unless it is time to sleep."""
+        if waited_s >= self._spin_s:
+            return False
+        for _ in range(LOOKS):
+            if may_have_news():
+                break
+        return True
+
+    def _yields(self, may_have_news: Callable[[], bool]) -> bool:
+        """Yield the core a few times, until there may be news, unless it is time to sleep."""
+        num_left = min(LOOKS, YIELDS - self._num_yields)
+        for _ in range(num_left):
+            self._num_yields += 1
+            os.sched_yield()
+            if may_have_news():
+                break
+        return num_left > 0
 
     def _sleep(self, has_news: Callable[[], bool], timeout_s: float) -> None:
         if self._bells is None:

@@ -256,6 +256,10 @@ class AgreedReduce:
                 moved = True
         return moved
 
+    def may_move(self) -> bool:
+        """True: notes of other workers, which are messages, may have come."""
+        return True
+
     def _begin(self, reduction: AgreedReduction) -> None:
         """Let the library sum a copy of the contribution, times its share; a contribution of weight 0 is left out."""
         op, total = reduction.action.op, sum(reduction.weights)

@@ -62,11 +62,13 @@ class Lane:
 class SharedReduction:
     """One reduction under way."""
 
-    __slots__ = ("action", "is_summed", "lane", "since_s", "weight", "weights")
+    __slots__ = ("action", "awaited", "is_summed", "lane", "since_s", "weight", "weights")
 
     def __init__(self, action: Reduce, lane: Lane) -> None:
         self.action = action
         self.lane = lane
+        self.awaited: int | None = READY
+        """The word that all must have set before anything more can be done; None: it waits for something else, too."""
         self.is_summed = False
         self.weights: list[float] = []
         """Weights of the host's workers."""
@@ -101,16 +103,18 @@ class SharedReduce:
         self._before_first = 0
         """The number before that of the first reduction of this view."""
         self._lanes: dict[tuple[int, int], Lane] = {}
-        self._names: dict[tuple[str, str, str], int] = {}
+        self._known: dict[tuple[str, str, Buffer], tuple[Lane, int]] = {}
+        """By kind, op and buffer of a reduction that was checked: its lane and name."""
         self._open: list[SharedReduction] = []
         self.bytes_shared = 0
         self.num_copies = 0
 
     def join(self, action: Reduce) -> None:
         """Contribute to a reduction: write this worker's contribution, announce it by READY, and ring the bells."""
-        if action.group != self._group or action.op not in OPS or action.weight < 0:
-            raise IllegalAction(f"{action} must name all workers, an op of {OPS} and a weight of at least 0.")
-        lane, words = self._lane(action.buffer), self._words
+        if action.group != self._group or action.weight < 0:
+            raise self._refused(action)
+        known = self._known.get((action.kind, action.op, action.buffer))
+        (lane, name), words = known or self._learn(action), self._words
         if lane.is_open or action.buffer.part is not None:
             raise IllegalAction(f"{action} came while a reduction of its bucket was under way, or names a part of one.")
         if lane.is_staged:
@@ -121,7 +125,7 @@ class SharedReduce:
         lane.number += 1
         self._arena.doubles[lane.mine + WEIGHT] = action.weight
         words[lane.mine + CLOCK] = action.clock
-        words[lane.mine + KIND] = self._name(action)
+        words[lane.mine + KIND] = name
         fence()  # contribution, weight, clock and kind are visible before the word that announces them
         words[lane.mine + READY] = lane.number
         self._open.append(SharedReduction(action, lane))
@@ -137,16 +141,30 @@ class SharedReduce:
             lane = self._lanes[key] = Lane(self._arena, *key, self._workers, self._before_first)
         return lane
 
-    def _name(self, action: Reduce) -> int:
-        """A checksum of kind, op and slot, by which workers check that they take part in the same reduction."""
-        key = (action.kind, action.op, action.buffer.slot)
-        number = self._names.get(key)
-        if number is None:
-            number = self._names[key] = crc32("/".join(key).encode())
-        return number
+    def _learn(self, action: Reduce) -> tuple[Lane, int]:
+        """The lane of a reduction, and its name: a checksum of kind, op and slot, by which workers check that they take
+        part in the same one."""
+        if action.op not in OPS:
+            raise self._refused(action)
+        name = crc32("/".join((action.kind, action.op, action.buffer.slot)).encode())
+        known = self._known[action.kind, action.op, action.buffer] = self._lane(action.buffer), name
+        return known
+
+    def _refused(self, action: Reduce) -> IllegalAction:
+        return IllegalAction(f"{action} must name all workers, an op of {OPS} and a weight of at least 0.")
+
+    def may_move(self) -> bool:
+        """A cheap look: False if every reduction under way waits for words that have not come, so that `progress` could
+        do nothing. True also where there is none, or where it is not known."""
+        for reduction in self._open:
+            if reduction.awaited is None or self._all_have(reduction, reduction.awaited):
+                return True
+        return not self._open
 
     def progress(self, deliver: Callable[[Reduced], None]) -> bool:
         """Sum what all workers have given; tell `deliver` of what all have summed. True if anything was done."""
+        if not self._open:
+            return False
         moved = False
         for reduction in tuple(self._open):
             if not reduction.is_summed and self._all_have(reduction, READY):
@@ -182,6 +200,7 @@ class SharedReduce:
         self._before_first = view << NUMBER_BITS
         self._open.clear()
         self._lanes.clear()
+        self._known.clear()
 
     def _all_have(self, reduction: SharedReduction, word: int) -> bool:
         words, number = self._words, reduction.lane.number
@@ -191,12 +210,10 @@ class SharedReduce:
         return True
 
     def _sum(self, reduction: SharedReduction) -> None:
-        self._check_alike(reduction)
-        lane, doubles = reduction.lane, self._arena.doubles
-        reduction.weights = [doubles[line + WEIGHT] for line in lane.lines]
-        reduction.weight = sum(reduction.weights)
+        reduction.weights = weights = self._weights_of_alike(reduction)
+        reduction.weight = sum(weights)
         self._add_up(reduction)
-        reduction.is_summed = True
+        reduction.is_summed, reduction.awaited = True, None
         self._say_summed(reduction)
 
     def _say(self, reduction: SharedReduction, word: int) -> None:
@@ -207,6 +224,7 @@ class SharedReduce:
 
     def _say_summed(self, reduction: SharedReduction) -> None:
         self._say(reduction, DONE)
+        reduction.awaited = DONE
 
     def _pass_on(self, reduction: SharedReduction) -> bool:
         """A hook for several hosts, called between the host's sum and the result; returns whether anything was done."""
@@ -222,14 +240,19 @@ class SharedReduce:
             reduce_into(lane.total, lane.stretches, weights, reduction.action.op)
             self.bytes_shared += lane.total.nbytes * len(weights)
 
-    def _check_alike(self, reduction: SharedReduction) -> None:
-        words, mine = self._words, reduction.lane.mine
-        for worker, line in zip(self._workers, reduction.lane.lines, strict=True):
-            if words[line + CLOCK] != words[mine + CLOCK] or words[line + KIND] != words[mine + KIND]:
+    def _weights_of_alike(self, reduction: SharedReduction) -> list[float]:
+        """The weights of all contributions; raises IllegalAction if one is to another reduction of the bucket."""
+        words, doubles, lines, mine = self._words, self._arena.doubles, reduction.lane.lines, reduction.lane.mine
+        clock, name, weights = words[mine + CLOCK], words[mine + KIND], []
+        for line in lines:
+            if words[line + CLOCK] != clock or words[line + KIND] != name:
+                rank = self._arena.ranks[self._workers[lines.index(line)]]
                 raise IllegalAction(
-                    f"{reduction.action} met another reduction of its bucket on worker {self._arena.ranks[worker]}, "
+                    f"{reduction.action} met another reduction of its bucket on worker {rank}, "
                     f"at clock {words[line + CLOCK]}."
                 )
+            weights.append(doubles[line + WEIGHT])
+        return weights
 
     def _end(self, reduction: SharedReduction) -> Reduced:
         action, weight = reduction.action, reduction.weight
@@ -246,12 +269,11 @@ class SharedReduce:
         if reduction.lane.is_staged:
             if weight:
                 self._store.write(action.buffer, self._arena.array("reduced.1", bucket))
-        else:
+        elif not weight:
+            self._store.replica.array(GRADIENT, bucket)[:] = reduction.lane.contribution
+        elif self._arena.was_written("reduced.0", bucket):
             seen = self._store.replica.array(GRADIENT, bucket)
-            if weight:
-                self.num_copies += self._arena.refresh("reduced.0", bucket, seen)
-            else:
-                seen[:] = reduction.lane.contribution
+            self.num_copies += self._arena.refresh("reduced.0", bucket, seen)
 
     def may_rest(self) -> bool:
         """True: the others read this worker's words and contributions from shared memory, without its help."""

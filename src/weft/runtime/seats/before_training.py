@@ -12,6 +12,12 @@ class IdleDriver:
     def progress(self) -> bool:
         return False
 
+    def hurry(self) -> bool:
+        return False
+
+    def may_move(self) -> bool:
+        return True
+
 
 class BeforeTraining:
     """Answers for the WorkerRuntime until the tensors are laid out. One object per seat, replaced once."""

@@ -4,7 +4,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from weft.core.script_state import ENDED
 from weft.runtime.background import BackgroundDriver
@@ -15,6 +15,23 @@ from weft.runtime.seats.engine_seat import EngineSeat
 from weft.runtime.seats.once import Sharing
 from weft.runtime.waiting import Waiting
 from weft.runtime.worker_runtime import WorkerRuntime
+
+
+class DrivingAlone:
+    """The context of the script's thread where no other thread drives: a tenth of the time of a generator's."""
+
+    __slots__ = ("_lock", "_runtime")
+
+    def __init__(self, lock: threading.RLock, runtime: WorkerRuntime) -> None:
+        self._lock = lock
+        self._runtime = runtime
+
+    def __enter__(self) -> WorkerRuntime:
+        self._lock.acquire()
+        return self._runtime
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
 
 class DrivingSeat(EngineSeat):
@@ -35,26 +52,26 @@ class DrivingSeat(EngineSeat):
     def _wait(self, done: Callable[[], bool]) -> None:
         """Drive until `done()` is true, holding the lock even in sleep: the background driver must not drive then."""
         with self._lock:
-            driver = self._awaited.driver
+            driver, waiting = self._awaited.driver, self._waiting
             while not done():
-                if driver.progress():
-                    self._waiting.resume()
+                if driver.hurry():
+                    waiting.resume()
                     continue
-                self._pause(driver.progress, driver.next_due_s)
+                self._pause(driver.progress, driver.next_due_s, driver.may_move)
             self._go_on()
 
     def _wait_words(self, done: Callable[[], bool]) -> None:
         """Block until `done()`, which reads words of the arena, is true. Does not drive: an action is under way."""
         while not done():
-            self._pause(done, None)
+            self._pause(done, None, done)
         self._go_on()
 
     def _go_on(self) -> None:
         self._waiting.resume()
         self._waits_for = None
 
-    def _pause(self, has_news: Callable[[], bool], due_s: float | None) -> None:
-        self._waiting.pause(has_news, due_s)
+    def _pause(self, has_news: Callable[[], bool], due_s: float | None, may_have_news: Callable[[], bool]) -> None:
+        self._waiting.pause(has_news, due_s, may_have_news)
         if self._waiting.has_slept:
             self._listen()
             self._awaited.check_alive()
@@ -81,9 +98,14 @@ class DrivingSeat(EngineSeat):
         sys.stderr.flush()
         os._exit(0)
 
+    def _driving(self) -> AbstractContextManager[WorkerRuntime]:
+        """A context in which the script's thread drives; at its end, the background driver takes over, if there is one."""
+        if self._background is None and len(self._runtime.driver.nodes) == 1:
+            return DrivingAlone(self._lock, self._runtime)
+        return self._driving_in_turn()
+
     @contextmanager
-    def _driving(self) -> Iterator[WorkerRuntime]:
-        """A context in which the script's thread drives; at its end, the background driver takes over."""
+    def _driving_in_turn(self) -> Iterator[WorkerRuntime]:
         with self._lock:
             if self._background is not None:
                 self._background.step_back()

@@ -306,11 +306,12 @@ class LiveSeat(ResultSeat):
             if bucket not in self._given:
                 self._give(bucket, samples)
         self._given.clear()
-        self._wait(lambda: not runtime.worker.peer.holds_user)
-        if runtime.strategy.keeps_replicas_equal:  # buffers or a loss may have been reduced, too
+        peer, are_alike = runtime.worker.peer, runtime.strategy.keeps_replicas_equal
+        self._wait(lambda: not peer.holds_user)
+        if are_alike:  # buffers or a loss may have been reduced, too
             runtime.worker.store.settle_shadows()
         self._gate.reduced()
-        if self.survivor is not None and runtime.strategy.keeps_replicas_equal:
+        if self.survivor is not None and are_alike:
             self.survivor.shares.commit()
 
     def step_finished(self, samples: float, loss: float | None, *, is_repeat: bool = False) -> None:
