@@ -1,7 +1,8 @@
 """The driver keeps the rules of the vocabulary: values, order, and what a running script may see."""
 
+import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ from weft.core.script_state import (
     STEP,
     refusal,
 )
-from weft.runtime.driver import Wanted
+from weft.runtime.driver import MAIL_EVERY_S, Wanted
 
 BUCKETS = (Bucket(4), Bucket(6, 8))
 P0, G0, IN0 = Buffer("params", 0), Buffer("gradient", 0), Buffer("inbox", 0)
@@ -218,6 +219,47 @@ def test_an_update_that_workers_share_runs_as_a_part_of_theirs() -> None:
     world.stores[0].replica.array("gradient", 0)[:] = 2.0
     driver.deliver(driver.worker, StepFinished(0, 1.0, None))
     assert told == [[0.0] * 4, [-2.0] * 4]
+
+
+class Words:
+    """A native reduction that waits for words of shared memory until the test sets them."""
+
+    def __init__(self) -> None:
+        self.are_set = False
+
+    def progress(self, deliver: Callable[[Any], None]) -> bool:
+        return self.are_set
+
+    def may_move(self) -> bool:
+        return self.are_set
+
+
+def test_who_hurries_while_a_reduction_waits_for_words_looks_for_messages_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driver, words, polls, now_s = processes(lambda peer, event: None).drivers[0], Words(), list[int](), [100.0]
+    driver.reduce = cast("Any", words)
+    monkeypatch.setattr(time, "perf_counter", lambda: now_s[0])
+    monkeypatch.setattr(driver._mailbox, "poll", lambda: bool(polls.append(1)))
+    assert not driver.hurry()
+    assert not driver.hurry()
+    assert len(polls) == 1, "of two looks at once, the first is for messages, too"
+    assert not driver.may_move()
+    driver.progress()
+    assert len(polls) == 2, "before a sleep, messages are looked for however lately that was"
+    words.are_set = True
+    assert driver.may_move()
+    assert driver.hurry()
+    assert len(polls) == 2
+    now_s[0] += 2 * MAIL_EVERY_S
+    words.are_set = False
+    assert driver.may_move(), "messages are due"
+    assert not driver.hurry()
+    assert len(polls) == 3
+    driver.reduce = None
+    assert driver.may_move(), "it waits for messages alone"
+    driver.hurry()
+    assert len(polls) == 4
 
 
 def test_notes_are_counted_and_stop_is_remembered() -> None:

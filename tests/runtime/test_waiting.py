@@ -1,13 +1,17 @@
 """Pauses: they spin, yield, then sleep until something comes, and their time is counted."""
 
 import os
+import time
+from types import SimpleNamespace
+from typing import cast
 
+import pytest
 from support.processes.one_host import Host
 
 from weft.core.activity import COMPUTES, REPORTS, WAITS
 from weft.core.names import Bucket
 from weft.runtime.measure.activity_clock import ActivityClock
-from weft.runtime.waiting import YIELDS, Waiting
+from weft.runtime.waiting import ALONE_S, LOOKS, YIELDS, Waiting
 from weft.transports.bells import SCRIPT
 
 
@@ -39,6 +43,38 @@ def test_a_thread_that_shares_its_core_yields_a_few_times_before_it_sleeps() -> 
     assert not waiting.has_slept, "after news it yields again"
     os.close(reading)
     os.close(writing)
+
+
+@pytest.mark.parametrize("owns_core", [True, False])
+def test_one_pause_looks_a_few_times_and_ends_with_the_first_look_that_finds_something(owns_core: bool) -> None:
+    looks: list[bool] = []
+
+    def look(at: int) -> bool:
+        looks.append(len(looks) + 1 == at)
+        return looks[-1]
+
+    waiting = Waiting([], ActivityClock(), owns_core=owns_core, spin_s=60.0)
+    waiting.pause(never, None, lambda: look(0))
+    assert looks == [False] * LOOKS
+    looks.clear()
+    waiting.pause(never, None, lambda: look(3))
+    assert looks == [False, False, True]
+
+
+def test_who_spins_long_yields_to_the_worker_it_may_share_its_core_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    did: list[str] = []
+    monkeypatch.setattr(os, "sched_yield", lambda: did.append("yields"))
+    now_s = iter([0.0, ALONE_S / 2, ALONE_S, 1.0])
+    monkeypatch.setattr(time, "perf_counter", lambda: next(now_s))
+    clock = SimpleNamespace(turn_to=lambda activity: WAITS)
+    waiting = Waiting([], cast("ActivityClock", clock), owns_core=True, spin_s=0.5)
+    waiting.pause(never, None, never)
+    waiting.pause(never, None, never)
+    assert did == []
+    waiting.pause(never, None, never)
+    assert did == ["yields"] * LOOKS
+    waiting.pause(never, 0.0, never)
+    assert waiting.has_slept
 
 
 def test_who_sleeps_can_be_woken_by_a_bell_and_looks_for_news_once_more_before() -> None:

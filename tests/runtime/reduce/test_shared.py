@@ -157,6 +157,43 @@ def test_what_was_written_before_a_word_is_read_behind_a_fence(monkeypatch: pyte
     assert seen == ["fence", "sum", "fence", "fence", "take"], "seen ready; to be told; seen done"
 
 
+def test_a_cheap_look_says_whether_progress_could_do_anything() -> None:
+    host = Host(2, BUCKETS)
+    first, second = reducers(host)
+    assert first.may_move(), "nothing is under way, so what it waits for is something else"
+    first.join(reduce(0, 0, 1.0, 2))
+    assert not first.may_move()
+    second.join(reduce(0, 0, 1.0, 2))
+    assert first.may_move(), "both have given"
+    assert first.progress(nothing)
+    assert not first.may_move(), "the other has not summed"
+    second.progress(lambda event: None)
+    assert first.may_move(), "both have summed"
+    host.close()
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32), num_workers=st.integers(2, 4))
+def test_where_a_cheap_look_finds_nothing_progress_does_nothing(seed: int, num_workers: int) -> None:
+    chance, host = Random(seed), Host(num_workers, BUCKETS)
+    workers = reducers(host)
+    todo = [(rank, bucket) for rank in range(num_workers) for bucket in range(len(BUCKETS))]
+    num_done, num_vain = [0] * num_workers, 0
+    while min(num_done) < len(BUCKETS):
+        rank = chance.randrange(num_workers)
+        mine = [each for each in todo if each[0] == rank]
+        if mine and chance.random() < 0.5:
+            todo.remove(mine[0])
+            workers[rank].join(reduce(mine[0][1], 0, 1.0, num_workers))
+        may_move, done = workers[rank].may_move(), list[Reduced]()
+        moved = workers[rank].progress(done.append)
+        num_done[rank] += len(done)
+        num_vain += not may_move
+        assert may_move or not moved
+    assert num_vain, "the look spared somebody a turn"
+    host.close()
+
+
 def among(members: tuple[int, ...], bucket: int, clock: int, weight: float = 1.0, slot: str = "gradient") -> Reduce:
     return Reduce(members, "gradient", clock, Buffer(slot, bucket), MEAN, weight)
 

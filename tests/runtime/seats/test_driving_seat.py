@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -135,6 +136,22 @@ def test_while_the_scripts_thread_drives_the_background_steps_back_and_takes_ove
         assert runtime is seat._runtime
         desk.did.append("script")
     assert desk.did == ["steps back", "script", "takes over", "drives", "looks after"]
+
+
+@pytest.mark.parametrize("num_nodes", [1, 2])
+def test_whoever_drives_holds_the_lock_and_gives_it_back_even_after_an_error(desk: Desk, num_nodes: int) -> None:
+    seat, got = desk.train(num_nodes=num_nodes), list[bool]()
+
+    def try_lock() -> None:
+        other = threading.Thread(target=lambda: got.append(seat._lock.acquire(timeout=0)))
+        other.start()
+        other.join()
+
+    with suppress(ArithmeticError), seat._driving():
+        try_lock()
+        raise ArithmeticError
+    try_lock()
+    assert got == [False, True]
 
 
 def test_a_turn_of_the_background_hears_the_engine_drives_and_says_when_a_timer_is_due(desk: Desk) -> None:
