@@ -236,11 +236,10 @@ class OneReduction:
     def join(self, action: Reduce) -> None:
         self.joined.append(action)
 
-    def progress(self, deliver: Callable[[Reduced], None]) -> bool:
+    def progress(self, deliver: Callable[[Reduced], None] | None = None) -> bool:
         return False
 
-    def may_move(self) -> bool:
-        return True
+    may_move = progress
 
     def settle(self, deliver: Callable[[Reduced], None]) -> bool:
         ended, self.ended = self.ended, []
@@ -253,8 +252,7 @@ class OneReduction:
 
 
 def test_a_reduction_that_has_ended_for_all_is_told_before_the_view_and_none_begins_meanwhile() -> None:
-    reduce = Reduce((0, 1, 2), "value", 4, P0, "mean", 1.0)
-    again = Reduce((0, 1), "value", 4, P0, "mean", 1.0)
+    reduce, again = (Reduce(group, "value", 4, P0, "mean", 1.0) for group in ((0, 1, 2), (0, 1)))
 
     def answer(peer: Puppet, event: Event) -> list[Action] | None:
         if isinstance(event, Reduced):
