@@ -11,7 +11,7 @@ from support.processes.one_host import Host
 from weft.core.activity import COMPUTES, REPORTS, WAITS
 from weft.core.names import Bucket
 from weft.runtime.measure.activity_clock import ActivityClock
-from weft.runtime.waiting import ALONE_S, LOOKS, YIELDS, Waiting
+from weft.runtime.waiting import ALONE_S, LOOKS, SWITCH_S_MAX, SWITCH_S_MIN, YIELDS, Waiting
 from weft.transports.bells import SCRIPT
 
 
@@ -61,20 +61,53 @@ def test_one_pause_looks_a_few_times_and_ends_with_the_first_look_that_finds_som
     assert looks == [False, False, True]
 
 
+class Core:
+    """A core that others have for `took_s` whenever the thread yields; its clock stands still otherwise."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s, self.took_s, self.num_yields = 0.0, 0.0, 0
+        monkeypatch.setattr(time, "perf_counter", lambda: self.now_s)
+        monkeypatch.setattr(os, "sched_yield", self.take)
+        clock = SimpleNamespace(turn_to=lambda activity: WAITS)
+        self.waiting = Waiting([], cast("ActivityClock", clock), owns_core=True, spin_s=0.5)
+
+    def take(self) -> None:
+        self.num_yields += 1
+        self.now_s += self.took_s
+
+    def yields_at_once(self) -> bool:
+        """Whether the thread yields as soon as it begins to wait."""
+        self.waiting.resume()
+        before = self.num_yields
+        self.waiting.pause(never, None, never)
+        return self.num_yields > before
+
+
 def test_who_spins_long_yields_to_the_worker_it_may_share_its_core_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    did: list[str] = []
-    monkeypatch.setattr(os, "sched_yield", lambda: did.append("yields"))
-    now_s = iter([0.0, ALONE_S / 2, ALONE_S, 1.0])
-    monkeypatch.setattr(time, "perf_counter", lambda: next(now_s))
-    clock = SimpleNamespace(turn_to=lambda activity: WAITS)
-    waiting = Waiting([], cast("ActivityClock", clock), owns_core=True, spin_s=0.5)
-    waiting.pause(never, None, never)
-    waiting.pause(never, None, never)
-    assert did == []
-    waiting.pause(never, None, never)
-    assert did == ["yields"] * LOOKS
-    waiting.pause(never, 0.0, never)
-    assert waiting.has_slept
+    core = Core(monkeypatch)
+    assert not core.yields_at_once()
+    core.now_s = ALONE_S
+    core.waiting.pause(never, None, never)
+    assert core.num_yields == LOOKS
+    core.now_s = 0.6
+    core.waiting.pause(never, 0.0, never)
+    assert core.waiting.has_slept
+
+
+@pytest.mark.parametrize(
+    ("took_s", "is_worker"), [(SWITCH_S_MIN / 2, False), (10 * SWITCH_S_MIN, True), (10 * SWITCH_S_MAX, False)]
+)
+def test_a_core_is_yielded_at_once_while_yielding_lets_another_worker_do_its_part(
+    took_s: float, is_worker: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = Core(monkeypatch)
+    assert not core.yields_at_once()
+    core.now_s, core.took_s = ALONE_S, took_s
+    core.waiting.pause(never, None, never)
+    assert core.yields_at_once() == is_worker
+    core.took_s = 0.0
+    core.yields_at_once()
+    assert not core.yields_at_once(), "the core is its own again"
 
 
 def test_who_sleeps_can_be_woken_by_a_bell_and_looks_for_news_once_more_before() -> None:

@@ -27,6 +27,8 @@ YIELDS = 20
 ALONE_S = 20e-6
 """How long a thread spins without yielding. Two workers on one core, while others have the other one, would else stay
 so: each spins until it sleeps, in every reduction (0.4 ms instead of 0.1 for 64 KiB)."""
+SWITCH_S_MIN, SWITCH_S_MAX = 3e-6, 200e-6
+"""A yield that takes so long has let another worker do its part of a small reduction; an idle core's takes 0.4 us."""
 LOOKS = 10
 """How often `pause` looks whether there may be news before it returns and the caller looks thoroughly."""
 SLEEP_S_MAX = 0.1
@@ -51,6 +53,7 @@ class Waiting:
             self._poll.register(descriptor, select.POLLIN)
         self._owns_core = owns_core
         self._spin_s = spin_s
+        self._alone_s = ALONE_S
         self._since: float | None = None
         self._num_yields = 0
         self._before = COMPUTES
@@ -85,9 +88,17 @@ class Waiting:
         for _ in range(LOOKS):
             if may_have_news():
                 break
-            if waited_s >= ALONE_S:
-                os.sched_yield()
+            if waited_s >= self._alone_s:
+                self._yield_briefly()
         return True
+
+    def _yield_briefly(self) -> None:
+        """Yield the core; when another worker had it meanwhile, which shows in how long that took, the next wait yields
+        at once. Someone who keeps it longer is no worker that waits for this one, and is not given it so readily."""
+        since = time.perf_counter()
+        os.sched_yield()
+        is_shared = SWITCH_S_MIN < time.perf_counter() - since < SWITCH_S_MAX
+        self._alone_s = 0.0 if is_shared else ALONE_S
 
     def _yields(self, may_have_news: Callable[[], bool]) -> bool:
         """Yield the core a few times, until there may be news, unless it is time to sleep."""
