@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.processes.real import real
 from support.scripts.training_scripts import TORCH, TORCH_JOIN, TORCH_TRAIN, simulated, write
+from support.simulated.codings import CODINGS, FIT, NO_FRAMEWORK, SCRIPT, SHAPE
 from support.simulated.recipes import RECIPES, recipe
 
 from weft.config.cluster import load_cluster
@@ -24,17 +25,7 @@ from weft.runtime.connections import SHM, TCP
 from weft.store.coded import shape_of
 from weft.testing.worlds import Ran, simulate_arrays
 
-NUM_WORKERS, STEPS, SHAPE = 3, 16, (8, 6)
-WITHIN_A_FEW_STEPS = {
-    "topk": "topk(0.25)",
-    "randomk": "randomk(0.5)",
-    "threshold": "threshold(0.05)",
-    "dgc": "dgc(0.25, warmup_steps=0)",
-}
-"""Codecs that by default say less than a small test can wait for."""
-
-CODINGS = {name: WITHIN_A_FEW_STEPS.get(name, name) for name in CODECS}
-NO_FRAMEWORK = [name for name in CODECS if not CODECS[name].captures]
+NUM_WORKERS, STEPS = 3, 16
 
 
 def is_legal(strategy: str, coding: str) -> bool:
@@ -58,26 +49,6 @@ every_case = pytest.mark.parametrize(("strategy", "coding", "scheme"), CASES)
 
 def coded(strategy: str, coding: str, scheme: str | None) -> Strategy:
     return compressed(recipe(strategy), Compression(codec(CODINGS[coding]), scheme), "halving_doubling")
-
-
-class Fit:
-    """|XW - Y|² / 2n with unequal batches: every worker draws its own rows in every step."""
-
-    def __init__(self) -> None:
-        rng = np.random.default_rng(3)
-        self.x = rng.normal(size=(48, SHAPE[0]))
-        self.start = rng.normal(size=SHAPE) * 3
-        self.y = self.x @ rng.normal(size=SHAPE)
-
-    def gradient(self, worker: int, step: int, w: Any) -> Any:
-        rows = np.random.default_rng((worker, step)).integers(0, 48, 4 * (worker + 1))
-        return self.x[rows].T @ (self.x[rows] @ w - self.y[rows]) / len(rows)
-
-    def loss(self, w: Any) -> float:
-        return float(np.mean((self.x @ w.reshape(SHAPE) - self.y) ** 2) / 2)
-
-
-FIT = Fit()
 
 
 def train(strategy: Strategy, num_workers: int = NUM_WORKERS, num_steps: int = STEPS) -> Ran:
@@ -143,22 +114,6 @@ def test_what_is_sent_has_exactly_the_declared_size(coding: str) -> None:
             parts = [shape_of(bucket, Part(i, num_workers)).size(built) for i in range(num_workers)]
             rounds += 2 * (num_workers - 1) * sum(parts)
         assert ran.facts.bytes_sent == steps * rounds, scheme
-
-
-SCRIPT = """
-import numpy as np
-import weft
-
-rng = np.random.default_rng(0)
-x, wanted = rng.normal(size=(40, 8)), rng.normal(size=(8, 6))
-w, b = rng.normal(size=(8, 6)), np.zeros(6)
-worker = weft.join(arrays={"w": w, "b": b}, optimizer=weft.SGD(lr=0.1))
-for epoch in worker.epochs(2):
-    for rows in worker.share(40, batch_size=2):
-        error = x[rows] @ (w - wanted) + b
-        worker.step({"w": x[rows].T @ error / len(rows), "b": error.mean(axis=0)}, loss=float(np.mean(error**2)))
-    worker.report(loss=lambda: float(np.mean((x @ (w - wanted) + b) ** 2)))
-"""
 
 
 @pytest.fixture(scope="module")

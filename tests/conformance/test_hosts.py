@@ -77,6 +77,15 @@ def test_a_host_of_four_workers_sends_as_many_bytes_as_one_of_a_single_worker(tm
     assert crowd["bytes_between_hosts"] == pytest.approx(alone["bytes_between_hosts"], rel=0.05)
 
 
+@pytest.mark.parametrize("coding", ["topk(0.01)", "onebit", "fp16"])
+def test_what_is_coded_is_summed_on_each_host_first_and_crosses_once(coding: str, tmp_path: Path) -> None:
+    about: dict[str, Any] = {"num_elements": 400_000, "steps_max": 8, "compress": coding}
+    _, alone = trained(tmp_path / "alone", 2, 2, **about)
+    params, crowd = trained(tmp_path / "crowd", 8, 2, **about)
+    assert all(np.array_equal(params[0], other) for other in params)
+    assert crowd["bytes_between_hosts"] == pytest.approx(alone["bytes_between_hosts"], rel=0.1)
+
+
 SKIPPING_IN_TORCH = """
 import torch
 import weft

@@ -2,7 +2,7 @@
 
 from weft.collectives.halving_doubling import halving_doubling
 from weft.collectives.tree import tree
-from weft.core.schedule import Give, Hosts, Schedule, Take, among
+from weft.core.schedule import Give, Hosts, Schedule, Take, among, first_of_each
 
 
 def hierarchical(rank: int, hosts: Hosts) -> Schedule:
@@ -16,7 +16,7 @@ def hierarchical(rank: int, hosts: Hosts) -> Schedule:
     within = among(tree(mine.index(rank), len(mine)), mine)
     if rank != mine[0]:
         return within
-    leaders = [hosts.index(host) for host in dict.fromkeys(hosts)]
+    leaders = first_of_each(hosts)
     climb = tuple(step for step in within if isinstance(step, Take))
     down = tuple(step for step in within if isinstance(step, Give))
     between = among(halving_doubling(leaders.index(rank), len(leaders)), leaders, early=len(climb))

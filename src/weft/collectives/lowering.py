@@ -13,7 +13,7 @@ from weft.core.errors import IllegalAction
 from weft.core.events import Received
 from weft.core.names import Buffer, Carries, NodeId, Part, Role, Slot
 from weft.core.peer import Actions, Peer
-from weft.core.schedule import Give, Hosts, Schedule, Scheduler, Take
+from weft.core.schedule import Give, Hosts, Schedule, Scheduler, Take, first_of_each
 from weft.core.world import World
 
 
@@ -35,12 +35,14 @@ class Lowered(Wrapped):
     docs/architecture.md). What is coded and adds up is summed without being decoded, if the schedule does not cut it
     in parts.
 
-    Assumes: a Reduce is of all workers of the view.
+    Assumes: a Reduce is of all workers of the view, or of a kind that is `by_firsts`.
     """
 
     name: str
     scheduler: Scheduler = field(repr=False)
     wires: tuple[Wire, ...] = ()
+    by_firsts: tuple[str, ...] = ()
+    """Kinds that only the first workers of all hosts reduce."""
 
     @property
     def speaks_reductions(self) -> bool:
@@ -49,6 +51,9 @@ class Lowered(Wrapped):
     def slots(self, role: Role, world: World) -> tuple[Slot, ...]:
         hosts = hosts_of(world, world.workers)
         schedules = [_schedule(self.scheduler, rank, hosts) for rank in world.workers]
+        if self.by_firsts:
+            alone = tuple(dict.fromkeys(hosts))
+            schedules += [_schedule(self.scheduler, rank, alone) for rank in range(len(alone))]
         early = {step.early for schedule in schedules for step in schedule if isinstance(step, Take)}
         mine = [f"{self.name}.sum.0", f"{self.name}.sum.1", *(f"{self.name}.early.{i}" for i in sorted(early))]
         if self.wires:
@@ -118,6 +123,7 @@ class LoweredPeer(SpeakingPeer):
         super().__init__(recipe.name, inner, me, world, rng)
         self._scheduler = recipe.scheduler
         self._wires = {wire.kind: wire for wire in recipe.wires}
+        self._by_firsts = frozenset(recipe.by_firsts)
         self._coded = frozenset(recipe.inner.codecs())
         self.runs: dict[Key, LoweredReduce] = {}
         self.early: dict[Key, list[tuple[NodeId, float]]] = {}
@@ -145,12 +151,18 @@ class LoweredPeer(SpeakingPeer):
                 return [self._take(run, step, event.body, event.weight), *self._advance(key, run)]
         waiting = self.early.setdefault(key, [])
         waiting.append((event.source, event.weight))
-        return [copy(self._early_buffer(event, run), event.body)]
+        return [copy(self._early_buffer(event, key[0], run), event.body)]
 
-    def _early_buffer(self, event: Received, run: LoweredReduce | None) -> Buffer:
+    def _group(self, kind: str) -> tuple[NodeId, ...]:
+        """Those that reduce a kind."""
+        if kind not in self._by_firsts:
+            return self.workers
+        return tuple(self.workers[rank] for rank in first_of_each(hosts_of(self.world, self.workers)))
+
+    def _early_buffer(self, event: Received, kind: str, run: LoweredReduce | None) -> Buffer:
         """The memory for an early message: that of the take it is for."""
         assert event.body is not None
-        group = run._reduce.group if run is not None else self.workers
+        group = run._reduce.group if run is not None else self._group(kind)
         start = run.at if run is not None else 0
         schedule = run._schedule if run is not None else self._my_schedule(group)
         for step in schedule[start:]:

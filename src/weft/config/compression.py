@@ -4,7 +4,7 @@ Illegal pairs are refused here, before anything starts, with what to use instead
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from math import log2
 
@@ -13,14 +13,16 @@ from weft.codecs.codec import Codec, Form
 from weft.codecs.sparse import Sparsifier
 from weft.collectives.coded_messages import CodedMessages
 from weft.collectives.gathered import Gathered
+from weft.collectives.host_sums import HostSums
 from weft.collectives.lowering import Lowered, Wire
-from weft.collectives.phased import AT_END, AT_ONCE, NO_FEEDBACK, Phase, Phased
+from weft.collectives.phased import AT_END, AT_ONCE, NO_FEEDBACK, Phase, Phased, slot
 from weft.collectives.two_way import TwoWay
 from weft.config.grammar import parse_chain
-from weft.config.registry import CODECS, COLLECTIVES, Objection, build, lowered
+from weft.config.registry import CODECS, COLLECTIVES, Objection, build
 from weft.core.errors import ConfigError
 from weft.core.names import Carries
 from weft.core.strategy import Strategy
+from weft.cost.choice import Ground
 from weft.cost.links import Link
 
 HOPS = "hops"
@@ -33,6 +35,8 @@ GATHER = "gather"
 """Everybody gets everybody's, and decodes them all."""
 TWO_WAY = "two_way"
 """Each worker is the server of a part: coded there and back."""
+
+HOSTS_FIRST = "the workers of a host sum theirs first, and its first worker speaks for it"
 
 IN_WORDS: Mapping[str, str] = {
     HOPS: "each message of the collective is coded",
@@ -50,6 +54,12 @@ class Compression:
     codec: Codec
     scheme: str | None = None
     """None: the strategy does not reduce."""
+    sums_hosts: bool = False
+    """The workers of a host sum theirs first, and what is coded is the host's."""
+
+    def num_speakers(self, ground: Ground) -> int:
+        """How many reduce what is coded: a worker of each host, or all."""
+        return len(ground.sizes) if self.sums_hosts else ground.size
 
 
 def codec(text: str) -> Codec:
@@ -140,6 +150,21 @@ def schemes(codec: Codec) -> tuple[str, ...]:
     return (GATHER, TWO_WAY)
 
 
+def sums_hosts(codec: Codec, ground: Ground, *, survives: bool = False) -> bool:
+    """Whether hosts sum first under a codec: where several workers share a host's link to others, unless each worker's
+    own is wanted (votes, factors of its own batch, gradients that are clipped one by one), or others have to go on
+    without the worker that makes the sum."""
+    clips = isinstance(codec, codecs.DGC) and codec.clip is not None
+    is_of_each = codec.votes or clips or isinstance(codec, codecs.Factors)
+    return ground.shares_links and not is_of_each and not survives
+
+
+def compression(codec: Codec, num_bytes: int, ground: Ground, *, survives: bool = False) -> Compression:
+    """How a model of so many bytes is reduced with a codec, by cost, where workers sit so."""
+    chosen = Compression(codec, sums_hosts=sums_hosts(codec, ground, survives=survives))
+    return replace(chosen, scheme=cheapest(codec, num_bytes, chosen.num_speakers(ground), ground.slowest))
+
+
 def prices_s(codec: Codec, num_bytes: int, num_workers: int, link: Link) -> dict[str, float]:
     """What each scheme takes for a model of so many bytes, by latency and bytes."""
     form = Form(max(1, num_bytes // 4))
@@ -166,20 +191,26 @@ def compressed(strategy: Strategy, compression: Compression, collective: str | N
         return _messages(strategy, codec)
     assert compression.scheme is not None
     assert collective is not None
-    if compression.scheme == HOPS:
-        hops = tuple(Wire(kind, codec, is_exact=False) for kind in coded)
-        return Lowered(strategy, collective, COLLECTIVES[collective], hops)
-    if compression.scheme == TWO_WAY:
-        return lowered(TwoWay(strategy, coded, codec), collective)
-    phased = _phased(strategy, codec, coded)
-    last = [f"{kind}:{phased.phases[-1].name}" for kind in coded]
-    if compression.scheme == GATHER:
-        # what phases agree on first is summed in coded form, which no collective does that cuts it in parts
-        return lowered(Gathered(phased, tuple(last)), "butterfly" if len(phased.phases) > 1 else collective)
+    if compression.sums_hosts:
+        strategy = HostSums(strategy, coded)
     wires: tuple[Wire, ...] = ()
-    if compression.scheme == SPARSE:
-        wires = tuple(Wire(kind, codecs.Nonzeros(), is_exact=True) for kind in last)
-    return Lowered(phased, "butterfly", COLLECTIVES["butterfly"], wires)
+    reduced = coded
+    """The kinds of the reductions of what is coded."""
+    if compression.scheme == HOPS:
+        wires = tuple(Wire(kind, codec, is_exact=False) for kind in coded)
+    elif compression.scheme == TWO_WAY:
+        strategy = TwoWay(strategy, coded, codec)
+    else:
+        strategy = phased = _phased(strategy, codec, coded)
+        reduced = tuple(slot(kind, phase.name) for kind in coded for phase in phased.phases)
+        last = tuple(slot(kind, phased.phases[-1].name) for kind in coded)
+        if compression.scheme == SPARSE:
+            wires = tuple(Wire(kind, codecs.Nonzeros(), is_exact=True) for kind in last)
+        if compression.scheme == GATHER:
+            strategy = Gathered(phased, last)
+        if compression.scheme != GATHER or len(phased.phases) > 1:
+            collective = "butterfly"  # what is summed in coded form is not cut in parts
+    return Lowered(strategy, collective, COLLECTIVES[collective], wires, reduced if compression.sums_hosts else ())
 
 
 def _messages(strategy: Strategy, codec: Codec) -> Strategy:

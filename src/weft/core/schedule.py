@@ -49,6 +49,11 @@ class Flat:
         return self.schedule(rank, len(hosts))
 
 
+def first_of_each(hosts: Sequence[int]) -> list[int]:
+    """The first rank of each host, which speaks for it."""
+    return [list(hosts).index(host) for host in dict.fromkeys(hosts)]
+
+
 def among(schedule: Schedule, ranks: Sequence[int], early: int = 0) -> Schedule:
     """A schedule of a few as a part of a larger group's: these ranks do it, past the first `early` memories."""
     return tuple(

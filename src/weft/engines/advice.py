@@ -8,8 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 
-from weft.config.compression import NONE, Compression, check_pair, compressed
-from weft.config.compression import cheapest as cheapest_scheme
+from weft.config.compression import NONE, Compression, check_pair, compressed, compression
 from weft.config.compression import codec as codec_of
 from weft.config.network import EmulatedNetwork
 from weft.config.registry import lowered
@@ -245,5 +244,5 @@ def _resolved(way: Way, setting: RunDescription, num_workers: int, lines: Sequen
         return built if collective is None else lowered(built, collective)
     codec = codec_of(way.compress)
     check_pair(built, codec, way.strategy)
-    scheme = cheapest_scheme(codec, setting.num_bytes, num_workers, worst) if built.reduces else None
-    return compressed(built, Compression(codec, scheme), collective)
+    how = compression(codec, setting.num_bytes, ground) if built.reduces else Compression(codec)
+    return compressed(built, how, collective)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.codecs.codec import Form
-from weft.config.compression import codec as codec_of
+from weft.config.compression import Compression
 from weft.config.compression import prices_s as scheme_prices_s
 from weft.core.names import Result
 from weft.core.strategy import Strategy
@@ -58,14 +58,18 @@ class CodecExplanation:
     """The scheme by which coded tensors are reduced; None: they are sent from node to node."""
     prices_s: Mapping[str, float]
     """Seconds that the reductions of one step would take with each scheme."""
+    sums_hosts: bool = False
+    """The workers of a host sum theirs first, and what is coded is the host's."""
 
 
-def coded(compress: str, scheme: str | None, num_bytes: int, ground: Ground) -> CodecExplanation:
+def coded(compress: str, compression: Compression, num_bytes: int, ground: Ground) -> CodecExplanation:
     """The facts of coding a model of `num_bytes` bytes."""
-    codec = codec_of(compress)
+    codec, scheme = compression.codec, compression.scheme
     size = codec.size(Form(max(1, num_bytes // 4)), 1 << 40)
-    prices = scheme_prices_s(codec, num_bytes, ground.size, ground.slowest) if scheme is not None else {}
-    return CodecExplanation(compress, size, scheme, prices)
+    prices = {}
+    if scheme is not None:
+        prices = scheme_prices_s(codec, num_bytes, compression.num_speakers(ground), ground.slowest)
+    return CodecExplanation(compress, size, scheme, prices, compression.sums_hosts)
 
 
 def explained(

@@ -152,6 +152,8 @@ class Welcome(Struct, frozen=True, tag=True):
     compress: str | None = None
     scheme: str | None = None
     """How coded tensors are reduced: a scheme of config/compression.py."""
+    sums_hosts: bool = False
+    """The workers of a host sum theirs first, and what is coded is the host's."""
 
 
 class Order(Struct, frozen=True, tag=True):

@@ -9,7 +9,7 @@ from weft.config.compression import cheapest, codec
 from weft.config.network import EmulatedNetwork
 from weft.config.registry import strategy as strategy_of
 from weft.cost.links import Link
-from weft.engines.real.reduce_choice import GOES_ON, ONE_STREAM, PLACES, ReductionChoice
+from weft.engines.real.reduce_choice import GOES_ON, ONE_STREAM, PLACES, ChosenReduction, ReductionChoice
 from weft.runtime.connections import LINKS, SHM, TCP, TLS, TORCH
 
 TWO_HOSTS = (0, 0, 1, 1)
@@ -39,29 +39,41 @@ def choice(**asked: Any) -> ReductionChoice:
 def test_reductions_are_native_unless_others_are_asked_for_or_have_to_go_on_without_a_lost_worker(
     asked: dict[str, Any], collective: str | None
 ) -> None:
-    assert choice(**asked).choose(strategy_of("allreduce"), None, 100_000) == (collective, None)
+    assert choice(**asked).choose(strategy_of("allreduce"), None, 100_000) == ChosenReduction(collective)
 
 
 def test_the_cheapest_collective_depends_on_the_size_of_the_model() -> None:
     asked, allreduce = choice(transport=TCP, survives=True), strategy_of("allreduce")
-    chosen = [asked.choose(allreduce, None, size)[0] for size in (100_000, 100_000_000)]
+    chosen = [asked.choose(allreduce, None, size).collective for size in (100_000, 100_000_000)]
     assert chosen == ["butterfly", "halving_doubling"]
 
 
 def test_a_strategy_that_reduces_nothing_needs_neither_collective_nor_scheme() -> None:
     gossip = strategy_of("gossip")
-    assert choice(transport=TCP).choose(gossip, None, 100_000) == (None, None)
-    assert choice(transport=TCP).choose(gossip, "int8", 100_000) == (None, None)
+    assert choice(transport=TCP).choose(gossip, None, 100_000) == ChosenReduction()
+    assert choice(transport=TCP).choose(gossip, "int8", 100_000) == ChosenReduction()
 
 
 def test_a_strategy_of_the_scripts_own_may_reduce_too() -> None:
-    assert choice(transport=TCP, survives=True).choose(None, None, 100_000) == ("butterfly", None)
+    assert choice(transport=TCP, survives=True).choose(None, None, 100_000) == ChosenReduction("butterfly")
 
 
 def test_what_is_compressed_is_reduced_by_messages_in_the_cheapest_scheme_of_its_codec() -> None:
-    collective, scheme = choice().choose(strategy_of("allreduce"), "int8", 100_000)
-    assert collective is not None
-    assert scheme == cheapest(codec("int8"), 100_000, 4, LINKS[SHM])
+    chosen = choice().choose(strategy_of("allreduce"), "int8", 100_000)
+    assert chosen.collective is not None
+    assert chosen.scheme == cheapest(codec("int8"), 100_000, 4, LINKS[SHM])
+    assert not chosen.sums_hosts
+
+
+def test_hosts_sum_before_they_code_where_workers_share_links_unless_others_go_on_without_them() -> None:
+    allreduce = strategy_of("allreduce")
+    on_hosts = choice(hosts=TWO_HOSTS).choose(allreduce, "onebit", 100_000)
+    assert on_hosts == ChosenReduction(
+        "hierarchical", cheapest(codec("onebit"), 100_000, 2, LINKS[TLS]), sums_hosts=True
+    )
+    assert choice(hosts=TWO_HOSTS).explain(allreduce, "allreduce", "onebit", 100_000, []).coding.sums_hosts
+    assert not choice(hosts=TWO_HOSTS, survives=True).choose(allreduce, "onebit", 100_000).sums_hosts
+    assert not choice(hosts=(0, 1, 2, 3)).choose(allreduce, "onebit", 100_000).sums_hosts
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """--explain: how a run will be done, in words and a small table."""
 
-from weft.config.compression import IN_WORDS
+from weft.config.compression import HOSTS_FIRST, IN_WORDS
 from weft.config.registry import in_words
 from weft.core.names import Result
 from weft.engines.explanation import CodecExplanation, Explanation
@@ -73,6 +73,8 @@ def _coding(told: Explanation, coding: CodecExplanation) -> list[str]:
     lines = [_line("codec", f"{coding.codec}: {sizes}")]
     if coding.scheme is None:
         return lines
+    if coding.sums_hosts:
+        lines.append(_line("", HOSTS_FIRST))
     lines.append(_line("", f"{coding.scheme}: {IN_WORDS[coding.scheme]}; the cheapest by formula:"))
     for name, seconds in sorted(coding.prices_s.items(), key=lambda entry: entry[1]):
         chosen = "  <- this one" if name == coding.scheme else ""

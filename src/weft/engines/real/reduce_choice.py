@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from weft.config.compression import cheapest as cheapest_scheme
+from weft.config.compression import Compression, compression
 from weft.config.compression import codec as codec_of
 from weft.config.network import EmulatedNetwork
 from weft.config.registry import AUTO
@@ -21,6 +22,17 @@ PLACES = {
 }
 GOES_ON = "by messages, so that the others can go on without a worker that is lost"
 ONE_STREAM = "so that a bucket crosses between hosts once each way, however many workers are there"
+
+
+class ChosenReduction(NamedTuple):
+    """How a run reduces."""
+
+    collective: str | None = None
+    """The collective whose messages reductions are; None: they are native."""
+    scheme: str | None = None
+    """The scheme by which what is coded is reduced."""
+    sums_hosts: bool = False
+    """The workers of a host sum theirs before it is coded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,19 +54,17 @@ class ReductionChoice:
     """Whether the others go on when a worker is lost: those that wait for native sums between hosts, which the first
     worker of each host makes, could not."""
 
-    def choose(self, strategy: Strategy | None, compress: str | None, num_bytes: int) -> tuple[str | None, str | None]:
-        """The collective and the scheme of reductions that are messages; both None if they are native.
-
-        `strategy` is None for one of the script's own, which may reduce, too.
-        """
+    def choose(self, strategy: Strategy | None, compress: str | None, num_bytes: int) -> ChosenReduction:
+        """How the run reduces; `strategy` is None for one of the script's own, which may reduce, too."""
         if strategy is not None and not strategy.reduces:
-            return self._asked, None
+            return ChosenReduction(self._asked)
         collective, ground = self._asked, self._ground()
         if collective is None and (compress is not None or self._survives_between_hosts):
             collective = taken(cut(num_bytes, self.bucket_bytes_max), ground)
         if compress is None:
-            return collective, None
-        return collective, cheapest_scheme(codec_of(compress), num_bytes, len(self.hosts), ground.slowest)
+            return ChosenReduction(collective)
+        coded = compression(codec_of(compress), num_bytes, ground, survives=self.survives)
+        return ChosenReduction(collective, coded.scheme, coded.sums_hosts)
 
     @property
     def _asked(self) -> str | None:
@@ -69,14 +79,17 @@ class ReductionChoice:
     ) -> Explanation:
         """What was chosen, and what else it could cost."""
         ground, buckets = self._ground(), cut(num_bytes, self.bucket_bytes_max)
-        collective, scheme = self.choose(strategy, compress, num_bytes)
-        is_chosen = self._asked is None and collective is not None and ground.shares_links
-        coding = None if compress is None else coded(compress, scheme, num_bytes, ground)
-        place, how = self._place(len(ground.sizes)), self._native(len(ground.sizes), layout)
+        chosen = self.choose(strategy, compress, num_bytes)
+        is_chosen = self._asked is None and chosen.collective is not None and ground.shares_links
+        coding = None
+        if compress is not None:
+            how = Compression(codec_of(compress), chosen.scheme, chosen.sums_hosts)
+            coding = coded(compress, how, num_bytes, ground)
+        place, native_way = self._place(len(ground.sizes)), self._native(len(ground.sizes), layout)
         why = ONE_STREAM if is_chosen else ""
         if self._asked is None and strategy.reduces and compress is None and self._survives_between_hosts:
             why = GOES_ON
-        return explained(strategy, text, place, how, buckets, ground, collective, coding, why)
+        return explained(strategy, text, place, native_way, buckets, ground, chosen.collective, coding, why)
 
     def _ground(self) -> Ground:
         """The number of workers on each host, and the links that are assumed within and between hosts."""

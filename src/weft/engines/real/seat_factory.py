@@ -113,7 +113,7 @@ def resolve(welcome: Welcome | None, asked: Strategy | str | None) -> tuple[Stra
     built = asked if welcome.strategy == OWN else strategy_of(welcome.strategy)
     assert isinstance(built, Strategy)
     if welcome.compress is not None:
-        compression = Compression(codec_of(welcome.compress), welcome.scheme)
+        compression = Compression(codec_of(welcome.compress), welcome.scheme, welcome.sums_hosts)
         if welcome.strategy == OWN:
             check_pair(built, compression.codec, type(built).__name__)
         return compressed(built, compression, welcome.collective), welcome.strategy

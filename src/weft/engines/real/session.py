@@ -249,8 +249,8 @@ class RunSession:
         if self._reductions.on_devices:
             check_on_devices(built, compress, self.label)
         ports = [self._joined[other].port for other in range(self.num_workers)]
-        collective, scheme = self._reductions.choose(built, compress, first.num_bytes)
-        welcome = Welcome(text, ports, collective, compress, scheme)
+        way = self._reductions.choose(built, compress, first.num_bytes)
+        welcome = Welcome(text, ports, way.collective, compress, way.scheme, way.sums_hosts)
         if built is not None and self._baseline is None:
             self.on_explain(self._reductions.explain(built, text, compress, first.num_bytes, first.layout))
         self.welcome = welcome, first.num_bytes

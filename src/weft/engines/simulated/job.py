@@ -6,8 +6,7 @@ from pathlib import Path
 
 from weft.config.chaos import ChaosPlan
 from weft.config.cluster import Cluster
-from weft.config.compression import Compression, check_pair, compressed, said, with_codec
-from weft.config.compression import cheapest as cheapest_scheme
+from weft.config.compression import Compression, check_pair, compressed, compression, said, with_codec
 from weft.config.compression import codec as codec_of
 from weft.config.registry import AUTO, lowered, spelled
 from weft.config.registry import strategy as strategy_of
@@ -71,9 +70,8 @@ class SimulatedJob:
         check_sharing(asked, self.name_of(by_script), self.sharing)
         collective = self.collective_for(asked, buckets, compress)
         if compress is not None:
-            codec = codec_of(compress)
-            check_pair(asked, codec, self.name_of(by_script))
-            return compressed(asked, Compression(codec, self.scheme_for(asked, buckets, compress)), collective)
+            check_pair(asked, codec_of(compress), self.name_of(by_script))
+            return compressed(asked, self.compression_for(asked, buckets, compress), collective)
         return asked if collective is None else lowered(asked, collective)
 
     @property
@@ -97,10 +95,13 @@ class SimulatedJob:
         sizes = [bucket.num_bytes for bucket in buckets]
         return cheapest(prices_s(sizes, self.cluster.ground(self.num_workers))) if strategy.reduces else None
 
-    def scheme_for(self, strategy: Strategy, buckets: Sequence[Bucket], compress: str) -> str | None:
-        """The scheme by which coded tensors are reduced."""
-        num_bytes, link = sum(bucket.num_bytes for bucket in buckets), self.cluster.ground(self.num_workers).slowest
-        return cheapest_scheme(codec_of(compress), num_bytes, self.num_workers, link) if strategy.reduces else None
+    def compression_for(self, strategy: Strategy, buckets: Sequence[Bucket], compress: str) -> Compression:
+        """How tensors are coded, and by which scheme what is coded is reduced."""
+        codec, ground = codec_of(compress), self.cluster.ground(self.num_workers)
+        if not strategy.reduces:
+            return Compression(codec)
+        num_bytes = sum(bucket.num_bytes for bucket in buckets)
+        return compression(codec, num_bytes, ground, survives=self.chaos is not None)
 
     def explained(
         self, by_script: Strategy | str | None, buckets: Sequence[Bucket], compress: str | None = None
@@ -110,7 +111,7 @@ class SimulatedJob:
         coding = None
         if compress is not None:
             num_bytes = sum(bucket.num_bytes for bucket in buckets)
-            coding = coded(compress, self.scheme_for(asked, buckets, compress), num_bytes, ground)
+            coding = coded(compress, self.compression_for(asked, buckets, compress), num_bytes, ground)
         place = f"simulated on {len(ground.sizes)} hosts like those of cluster '{self.cluster.name}'"
         sizes = [bucket.num_bytes for bucket in buckets]
         collective = self.collective_for(asked, buckets, compress)

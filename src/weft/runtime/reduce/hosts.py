@@ -23,6 +23,7 @@ from collections.abc import Sequence
 
 from weft.core.actions import MAX, MEAN, SUM, Reduce
 from weft.core.names import NodeId
+from weft.core.schedule import first_of_each
 from weft.runtime.mailbox import Mailbox
 from weft.runtime.measure.tracer import Tracer
 from weft.runtime.reduce.between_hosts import BetweenHosts, Planner
@@ -58,7 +59,7 @@ class HostsReduce(SharedReduce):
         """`hosts` has the number of each worker's host; `planner` plans a leader's exchanges."""
         super().__init__(arena, bells, store, gradient_is_given=gradient_is_given, tracer=tracer)
         self._group = tuple(range(len(hosts)))
-        self._leaders: list[NodeId] = [list(hosts).index(host) for host in dict.fromkeys(hosts)]
+        self._leaders: list[NodeId] = first_of_each(hosts)
         self._spread: set[SharedReduction] = set()
         """Reductions for which this worker has taken the sum of all hosts and written DONE."""
         self._between: BetweenHosts | None = None
