@@ -1,6 +1,7 @@
 """The background driver drives while the script computes, and steps back while it drives."""
 
 import os
+import select
 import threading
 
 import pytest
@@ -69,6 +70,35 @@ def test_it_rests_where_it_may_and_looks_after_what_the_script_leaves_undone() -
         assert driven.wait(5.0)
         driven.clear()
     rests.set()
+
+
+def test_at_rest_it_still_hears_who_knocks_at_its_doors() -> None:
+    host, lock, driven = Host(1, (Bucket(1),)), threading.RLock(), threading.Event()
+    (readable, writable), (door, knocker) = os.pipe(), os.pipe()
+
+    def drive() -> float | None:
+        driven.set()
+        return None
+
+    BackgroundDriver(
+        host.bells[0],
+        [readable, door],
+        lock,
+        drive,
+        lambda error: None,
+        lambda: not select.select([door], [], [], 0)[0],
+        [door],
+    )
+    os.write(writable, b"x")
+    assert driven.wait(5.0)
+    with lock:
+        driven.clear()
+    assert not driven.wait(0.3), "what it does not have to answer"
+    os.write(knocker, b"x")
+    for _ in range(3):  # a stranger that stands in the door must not stand there for ever
+        assert driven.wait(5.0)
+        driven.clear()
+    os.read(door, 1)
 
 
 def test_who_never_rests_is_not_woken_at_every_step() -> None:

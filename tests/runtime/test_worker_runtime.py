@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -162,6 +163,11 @@ def test_a_script_waits_while_too_much_has_not_left() -> None:
 def test_a_background_driver_rests_only_where_nothing_waits_to_leave_and_nobody_may_call() -> None:
     runtime = Pair("allreduce").plants[0]
     assert runtime.background_may_rest()
+    transport = runtime._mailbox.transport
+    assert transport is not None
+    with patch.object(transport, "is_answering", return_value=True):
+        assert not runtime.background_may_rest()
+    assert (runtime.doors, transport.door_set()) == ([], [])  # rings have no door
     for _ in range(1000):
         runtime._mailbox._send_frame(1, VALUES, 0, 0, 0, (0, 0), 1.0, b"", np.zeros(3))
         if runtime.is_choked():

@@ -6,6 +6,7 @@ import socket
 import ssl
 from collections.abc import Iterator
 from random import Random
+from select import select
 
 import pytest
 from support.network.meshes import SECRET, SMALL, Mesh, exchange, frame, polled_until
@@ -207,6 +208,20 @@ def test_a_flood_of_silent_strangers_is_bounded(mesh: Mesh) -> None:
         assert [it.clock for it, _, _ in exchange(mesh.transports, 1)[0]] == [clock]
         assert len(zero._door._pending) <= PENDING_MAX
     polled_until(zero, lambda: zero.refused == {"too many at once": 100 - PENDING_MAX})
+
+
+def test_who_knocks_is_seen_without_looking_for_frames(mesh: Mesh) -> None:
+    zero, one = mesh.transports
+    one.send(0, *frame(1, 0))
+    (door,) = zero.door_set()
+    assert not select([door], [], [], 0.2)[0], "a frame is nobody at the door"
+    knocker = mesh.stranger()
+    assert select([door], [], [], 5.0)[0]
+    assert exchange([zero], 1)
+    assert zero.is_answering()
+    knocker.close()
+    assert select([door], [], [], 5.0)[0]
+    polled_until(zero, lambda: not zero.is_answering())
 
 
 def test_a_plain_caller_at_an_encrypted_door_is_refused(encrypted: Mesh) -> None:

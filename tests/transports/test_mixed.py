@@ -52,6 +52,12 @@ class Half:
     def fileno_set(self) -> list[int]:
         return [self.number]
 
+    def door_set(self) -> list[int]:
+        return [10 * self.number]
+
+    def is_answering(self) -> bool:
+        return self.number == 2
+
     def close(self) -> None:
         self.is_closed = True
 
@@ -105,6 +111,7 @@ def test_bytes_and_copies_are_of_both_and_refusals_and_traffic_of_the_sockets() 
     rings, sockets, mixed = halves()
     assert (mixed.bytes_sent, mixed.num_copies, mixed.refused) == (3, 30, {"why": 2})
     assert (mixed.traffic(), mixed.fileno_set()) == ({2: Traffic(0.0, 1, 0.0, 2)}, [1, 2])
+    assert (mixed.door_set(), mixed.is_answering()) == ([20], True)
     mixed.close()
     assert rings.is_closed
     assert sockets.is_closed

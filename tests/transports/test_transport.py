@@ -29,6 +29,8 @@ CALLS = [
     "outbox_bytes",
     "traffic",
     "fileno_set",
+    "door_set",
+    "is_answering",
     "close",
 ]
 

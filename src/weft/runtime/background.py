@@ -6,7 +6,8 @@ The thread that drives, the script's or this one, holds the lock; `_rests` is re
 |--------------|---------------------------------------------------|---------------------------------------------------|
 | stepped back | blocked on the lock, or asleep: the script drives | sockets, the timer; its bell is off (`step_back`) |
 | took over    | asleep in poll() while the script computes        | its bell (`take_over`), sockets, the timer        |
-| rests        | asleep, as `may_rest` allows                      | its bell only, rung by messages or `look_after`   |
+| rests        | asleep, as `may_rest` allows                      | `doors`, and its bell, rung by messages or        |
+|              |                                                   | `look_after`                                      |
 """
 
 import select
@@ -28,8 +29,10 @@ class BackgroundDriver:
         drive: Callable[[], float | None],
         fail: Callable[[BaseException], None],
         may_rest: Callable[[], bool] = lambda: False,
+        doors: Sequence[int] = (),
     ) -> None:
-        """`drive` returns the seconds until the next timer; `fail` is told the error that ends the thread.
+        """`drive` returns the seconds until the next timer; `fail` is told the error that ends the thread. `doors` are
+        the descriptors that tell of strangers.
 
         `may_rest`, called under the lock, says whether the thread may sleep until the script's next call, because no
         other process needs this one until then.
@@ -37,8 +40,9 @@ class BackgroundDriver:
         self._bells = bells
         self._may_rest = may_rest
         self._rests = False
-        self._bell = select.poll()
-        self._bell.register(bells.fileno(BACKGROUND), select.POLLIN)
+        self._at_rest = select.poll()
+        for descriptor in (bells.fileno(BACKGROUND), *doors):
+            self._at_rest.register(descriptor, select.POLLIN)
         self._poll = select.poll()
         for descriptor in (bells.fileno(BACKGROUND), *descriptors):
             self._poll.register(descriptor, select.POLLIN)
@@ -66,7 +70,7 @@ class BackgroundDriver:
         try:
             while True:
                 if self._rests:
-                    self._bell.poll()
+                    self._at_rest.poll()
                 else:
                     self._poll.poll(1000 * (SLEEP_S_MAX if due_s is None else max(0.0, min(SLEEP_S_MAX, due_s))))
                 self._bells.silence(BACKGROUND)

@@ -65,17 +65,24 @@ class WorkerRuntime:
         return reduce is None or reduce.needs_background or not self.strategy.keeps_replicas_equal
 
     def background_may_rest(self) -> bool:
-        """Whether the background driver may sleep until the script's next call: not if messages are unsent."""
+        """Whether the background driver may sleep until the script's next call, or until a stranger connects: not if
+        messages are unsent."""
         reduce, transport = self.driver.reduce, self._mailbox.transport
         if reduce is None or not reduce.may_rest() or not self.strategy.keeps_replicas_equal:
             return False
         assert transport is not None
-        return not transport.outbox_bytes()
+        return not transport.outbox_bytes() and not transport.is_answering()
 
     @property
     def descriptors(self) -> list[int]:
         assert self._mailbox.transport is not None
         return self._mailbox.transport.fileno_set()
+
+    @property
+    def doors(self) -> list[int]:
+        """Of these, what tells of strangers, which connect whatever the script does."""
+        assert self._mailbox.transport is not None
+        return self._mailbox.transport.door_set()
 
     def is_choked(self) -> bool:
         """Whether the outbox exceeds `outbox_bytes_max`, so that the script has to wait (backpressure)."""

@@ -57,6 +57,11 @@ class Door:
         self._pending: dict[Candidate, str] = {}
         selector.register(listener, selectors.EVENT_READ, self)
 
+    @property
+    def is_answering(self) -> bool:
+        """Whether a handshake is under way."""
+        return bool(self._pending)
+
     def accept(self) -> None:
         """Accept up to ACCEPTED_PER_TURN_MAX connections; their handshakes go on in `advance`, when they send."""
         for _ in range(ACCEPTED_PER_TURN_MAX):

@@ -69,6 +69,12 @@ class MixedTransport:
     def fileno_set(self) -> list[int]:
         return [*self._rings.fileno_set(), *self._sockets.fileno_set()]
 
+    def door_set(self) -> list[int]:
+        return self._sockets.door_set()
+
+    def is_answering(self) -> bool:
+        return self._sockets.is_answering()
+
     def close(self) -> None:
         self._rings.close()
         self._sockets.close()

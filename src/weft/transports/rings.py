@@ -160,6 +160,12 @@ class RingTransport:
     def fileno_set(self) -> list[int]:
         return []
 
+    def door_set(self) -> list[int]:
+        return []
+
+    def is_answering(self) -> bool:
+        return False
+
     def close(self) -> None:
         """Nothing to do: the engine notices processes that end."""
 

@@ -23,13 +23,7 @@ from weft.core.names import NodeId
 from weft.transports.dialing import dial, to_ip
 from weft.transports.door import Door
 from weft.transports.frames import HEADER_BYTES, Header, Layout
-from weft.transports.handshake import (
-    NONCE_BYTES,
-    SECRET_BYTES,
-    Candidate,
-    Steps,
-    answer,
-)
+from weft.transports.handshake import NONCE_BYTES, SECRET_BYTES, Steps, answer
 from weft.transports.link import GOODBYE, SocketLink
 from weft.transports.tcp_info import traffic
 from weft.transports.tls import Connection
@@ -112,8 +106,11 @@ class TcpTransport:
         self._links: dict[Rank, SocketLink] = {}
         self._find_room: FindRoom = lambda header: None
         self._selector = selectors.DefaultSelector()
+        self._at_door = selectors.DefaultSelector()
+        """The door and who stands in it, for those who wait for no frames."""
+        self._selector.register(self._at_door, selectors.EVENT_READ, self._at_door)
         self._unread = Unread(self._selector)
-        self._door = Door(listener, self._answer, tls and tls.answer, self._selector, clock)
+        self._door = Door(listener, self._answer, tls and tls.answer, self._at_door, clock)
         self.refused = self._door.refused
 
     def connect(self, lost: Callable[[], Collection[Rank]] = tuple) -> None:
@@ -138,9 +135,7 @@ class TcpTransport:
         while missing := [rank for rank in others if rank > self._rank and rank not in {*self._links, *lost()}]:
             if self._clock() >= began_s + self._connect_timeout_s:
                 raise TransportError(self._still_awaited(missing))
-            for key, _ in self._selector.select(LOOK_S):
-                if isinstance(key.data, Door | Candidate):
-                    self._serve_door(key.data)
+            self._serve_door(LOOK_S)
             self._door.dismiss_the_slow()
 
     def _call_unless_lost(self, rank: Rank, view: int, began_s: float, lost: Callable[[], Collection[Rank]]) -> None:
@@ -220,13 +215,13 @@ class TcpTransport:
         self._called_for[caller] = view
         return None
 
-    def _serve_door(self, party: Door | Candidate) -> None:
-        if isinstance(party, Door):
-            party.accept()
-            return
-        rank = self._door.advance(party)
-        if rank is not None:
-            self._add(rank, party.sock)
+    def _serve_door(self, timeout_s: float = 0.0) -> None:
+        for key, _ in self._at_door.select(timeout_s):
+            party = key.data
+            if isinstance(party, Door):
+                party.accept()
+            elif (rank := self._door.advance(party)) is not None:
+                self._add(rank, party.sock)
 
     def _read_header(self, rank: Rank, raw: memoryview) -> Header:
         header = self._layout.read(raw)
@@ -269,23 +264,24 @@ class TcpTransport:
     def poll(self, take: Callable[[Frame], None]) -> int:
         num_frames = 0
         for key, events in self._selector.select(0):
-            link = key.data
-            if isinstance(link, Unread):
-                num_frames += sum(self._receive(each, take) for each in link.take() if each in self._links.values())
-                continue
-            if not isinstance(link, SocketLink):
-                self._serve_door(link)
-                continue
-            if self._links.get(link.rank) is not link:  # replaced in this turn
-                continue
-            if events & selectors.EVENT_WRITE:
-                was_waiting = link.waiting_bytes
-                self.bytes_sent += link.flush()
-                self._watch(link, was_waiting)
-            if events & selectors.EVENT_READ:
-                num_frames += self._receive(link, take)
+            party = key.data
+            if isinstance(party, SocketLink):
+                num_frames += self._serve(party, events, take)
+            elif isinstance(party, Unread):
+                num_frames += sum(self._receive(each, take) for each in party.take() if each in self._links.values())
+            else:
+                self._serve_door()
         self._door.dismiss_the_slow()
         return num_frames
+
+    def _serve(self, link: SocketLink, events: int, take: Callable[[Frame], None]) -> int:
+        if self._links.get(link.rank) is not link:  # replaced in this turn
+            return 0
+        if events & selectors.EVENT_WRITE:
+            was_waiting = link.waiting_bytes
+            self.bytes_sent += link.flush()
+            self._watch(link, was_waiting)
+        return self._receive(link, take) if events & selectors.EVENT_READ else 0
 
     def _receive(self, link: SocketLink, take: Callable[[Frame], None]) -> int:
         num_frames = num_bytes = 0
@@ -342,6 +338,12 @@ class TcpTransport:
     def fileno_set(self) -> list[int]:
         return [self._selector.fileno()]
 
+    def door_set(self) -> list[int]:
+        return [self._at_door.fileno()]
+
+    def is_answering(self) -> bool:
+        return self._door.is_answering
+
     def close(self) -> None:
         """Send GOODBYE to all, after what is in the outboxes; gives up after LINGER_S_MAX, and closes."""
         if self._is_closed:
@@ -370,6 +372,7 @@ class TcpTransport:
         self._links.clear()
         self._door.close()
         self._unread.close()
+        self._at_door.close()
         self._selector.close()
 
 

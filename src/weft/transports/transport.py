@@ -101,4 +101,13 @@ class Transport(Protocol):
         """Descriptors that become readable when frames arrive; rings have none, and ring bells instead."""
         ...
 
+    def door_set(self) -> list[int]:
+        """Descriptors that become readable when a process connects that is not of this run, or goes on with its
+        handshake; rings have none."""
+        ...
+
+    def is_answering(self) -> bool:
+        """Whether a handshake is under way, which must not take for ever."""
+        ...
+
     def close(self) -> None: ...

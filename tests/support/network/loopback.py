@@ -76,6 +76,12 @@ class Wire:
     def fileno_set(self) -> list[int]:
         return []
 
+    def door_set(self) -> list[int]:
+        return []
+
+    def is_answering(self) -> bool:
+        return False
+
     def close(self) -> None:
         pass
 

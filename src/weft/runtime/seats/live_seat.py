@@ -149,7 +149,9 @@ class LiveSeat(ResultSeat):
         if runtime.needs_background:  # its thread drives at once, so the script's state must be set before
             descriptors, may_rest = [self._channel.fileno(), *runtime.descriptors], runtime.background_may_rest
             drive, fail = self._drive_for_script, self._fail_and_end
-            self._background = BackgroundDriver(runtime.bells, descriptors, self._lock, drive, fail, may_rest)
+            self._background = BackgroundDriver(
+                runtime.bells, descriptors, self._lock, drive, fail, may_rest, runtime.doors
+            )
 
     def _begin_training(self) -> WorkerRuntime:
         """Lay the replica out in worker 0's order; blocks until the strategy lets the script make its first step."""
