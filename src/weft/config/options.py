@@ -132,6 +132,10 @@ class ReduceOptions:
     place: str = field(
         default=AUTO, metadata=_told(option_values.place, "host", "where devices' sums are made: auto, host, device")
     )
+    runs_ahead: bool = field(
+        default=True,
+        metadata=_told(option_values.truth, "false", "scripts go on before gradients have crossed between hosts"),
+    )
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from weft.core.recorder import TraceHash, node_rng
 from weft.core.script_state import EXIT, IN_STEP, READS_PARAMS, RESUME
 from weft.core.strategy import Strategy, all_kinds
 from weft.core.world import World
+from weft.runtime.ahead import RunAhead
 from weft.runtime.mailbox import Mailbox
 from weft.runtime.measure.tracer import Tracer
 from weft.runtime.shared_params import SharedParams
@@ -138,6 +139,8 @@ class Driver:
         self.reduce: Reducing | None = None
         self.shared_params: SharedParams | None = None
         """The shared update, where the workers of a host have one copy of the parameters."""
+        self.ahead: RunAhead | None = None
+        """Puts updates off, where the script may run ahead."""
         self._local: deque[tuple[DrivenNode, Received, Payload, Any]] = deque()
         """Messages between nodes of this process, which no transport carries."""
         self.view_change = ViewChange(self, mailbox)
@@ -335,7 +338,9 @@ class Driver:
 
     def _apply(self, node: DrivenNode, updates: list[Apply]) -> int:
         check_stepped(updates[0], has_stepped=node.script.at is IN_STEP)
-        if self.shared_params is None:
+        if self.ahead is not None and self.ahead.is_ahead:
+            self.ahead.put_off(updates, node.store.apply)
+        elif self.shared_params is None:
             node.store.apply(updates)
         else:
             self.shared_params.update(lambda: node.store.apply(updates))

@@ -38,7 +38,13 @@ class Wire:
         self.taken_back: list[Hashable] = []
 
     def send(
-        self, to: Rank, header: bytes, data: bytes, body: memoryview | None, lent_for: Hashable | None = None
+        self,
+        to: Rank,
+        header: bytes,
+        data: bytes,
+        body: memoryview | None,
+        lent_for: Hashable | None = None,
+        urgency: int = 0,
     ) -> None:
         raw = b"" if body is None else bytes(body)
         self.lent.append(lent_for)

@@ -15,10 +15,10 @@ def refuse_other_optimizers() -> None:
     global _is_watching
     if not _is_watching:
         _is_watching = True
-        register_optimizer_step_pre_hook(_before_step)
+        register_optimizer_step_pre_hook(before_step)
 
 
-def _before_step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+def before_step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
     seat = current()
     check = None if seat is None else getattr(seat.face, "check_optimizer", None)
     if check is not None:

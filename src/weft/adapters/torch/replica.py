@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from weft.adapters.torch.awaited import AwaitedTensors
 from weft.adapters.torch.bucket_layout import BUCKET_BYTES_MAX, BucketLayout, bucketed, by_type
 from weft.adapters.torch.ensemble_call import predicting_together
 from weft.adapters.torch.factors import FactorCapture
@@ -60,6 +61,8 @@ class TorchReplica:
         self._flats: list[BucketLayout] = []
         self._arrays: dict[str, Sequence[Any]] = {}
         self.shared_update: SharedUpdate | None = None
+        self.awaited: AwaitedTensors | None = None
+        """Knows each use of these tensors, so that the script may run ahead."""
         self.tuning: Tuning | None = None
         self._capture: FactorCapture | None = None
         self._has_given_up_momentum = False
@@ -159,6 +162,8 @@ class TorchReplica:
         self._settle_gradients(memory)
         if memory.spans is not None:
             self.shared_update = SharedUpdate(self.optimizers, self._flats[: len(trained)], memory)
+            if self.num_optimizers == len(self.models) == 1 and not self.needs_closure:
+                self.awaited = AwaitedTensors(self.model, self.trained, len(trained), self.shared_update)
         self.is_settled = True
 
     def _live_in(self, flats: Sequence[BucketLayout], memory: Sequence[Tensor]) -> None:
@@ -222,12 +227,16 @@ class TorchReplica:
         with torch.no_grad():
             for trained in self.trained:
                 if trained.owner == self.optimizers.stepping:
+                    if self.awaited is not None and trained.parameter.grad is not trained.seen:
+                        self.land()
                     trained.keep()
                 elif is_own:
                     trained.keep_nothing()
 
     def expose(self, only: int | None = None) -> None:
         """Set `.grad` of all parameters, or of those of optimizer `only`, to the gradient to be applied."""
+        if self.awaited is not None and self.awaited.is_any_awaited:
+            return  # its tensors are exposed already
         for trained in self.trained:
             if only is None or trained.owner == only:
                 trained.expose()
@@ -304,6 +313,12 @@ class TorchReplica:
 
     def pull(self) -> None:
         """Copy buffers to the buckets, before the first gradient of a backward is given; here they are views."""
+        self.land()
+
+    def land(self) -> None:
+        """Wait for all that is awaited."""
+        if self.awaited is not None:
+            self.awaited.land_all()
 
     def push(self) -> None:
         """Copy buffers from the buckets to the model, after a gradient has been shared; here they are views."""

@@ -61,6 +61,7 @@ def assigned(
             is_private=job.network is not None,
             link=None if job.network is None else Link(job.network.worst.delay_s, job.network.worst.bytes_per_s),
             trusts_network=options.network.trusted,
+            runs_ahead=options.reduce.runs_ahead,
             survives=job.survives,
             must_survive=job.is_survival_asked or job.checkpoint is not None,
             departs=job.on_loss != STOP,

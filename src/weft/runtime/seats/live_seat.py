@@ -24,6 +24,7 @@ from weft.core.seat import Replica, Reported, ScriptArrival, check_closures, che
 from weft.core.strategy import Strategy
 from weft.data.shares import check_sharing
 from weft.observe.records.left_out import refuse
+from weft.runtime.ahead import RunAhead
 from weft.runtime.background import BackgroundDriver
 from weft.runtime.building import build
 from weft.runtime.channel import Channel
@@ -32,6 +33,7 @@ from weft.runtime.driver import Wanted
 from weft.runtime.initial_values import FirstValues
 from weft.runtime.messages import Concluded, Message, Order, ScriptJoined, SpoilGradients, Welcome, WorkerJob
 from weft.runtime.reduce.between_hosts import Planner
+from weft.runtime.reduce.hosts import HostsReduce
 from weft.runtime.seats.once import Sharing
 from weft.runtime.seats.part_writing import PartWriting
 from weft.runtime.seats.result_seat import ResultSeat
@@ -178,6 +180,7 @@ class LiveSeat(ResultSeat):
         self._waiting = Waiting(
             descriptors, self.activity_clock, runtime.bells, owns_core=job.owns_core, spin_s=job.spin_s
         )
+        self._let_run_ahead(runtime)
         if self.kept_by is not None:
             sizes = [bucket.num_elements for bucket in runtime.world.buckets]
             for node in runtime.driver.nodes.values():
@@ -195,6 +198,21 @@ class LiveSeat(ResultSeat):
             self._wait(lambda: runtime.worker.computes == 0)
         runtime.worker.store.let_user_run()
         return runtime
+
+    def _let_run_ahead(self, runtime: WorkerRuntime) -> None:
+        driver, awaited = runtime.driver, getattr(self._replica, "awaited", None)
+        if awaited is None or not isinstance(driver.reduce, HostsReduce) or driver.shared_params is None:
+            return
+        if self.job.runs_ahead and runtime.strategy.lets_run_ahead and driver.reduce.is_alone:
+            driver.ahead = RunAhead(
+                driver.reduce, driver.shared_params, awaited, self.script, self._wait, super()._driving
+            )
+
+    def _land(self) -> None:
+        """Wait for what the script has run ahead of."""
+        ahead = self._runtime.driver.ahead if self.script.at not in BEFORE_TRAINING else None
+        if ahead is not None:
+            ahead.land_all()
 
     def _lost_before(self) -> list[int]:
         """The workers that the engine says are lost, while this one connects to the others."""
@@ -308,6 +326,9 @@ class LiveSeat(ResultSeat):
             if bucket not in self._given:
                 self._give(bucket, samples)
         self._given.clear()
+        ahead = runtime.driver.ahead
+        if ahead is not None and not self._stretching.is_on and ahead.may_begin():
+            ahead.begin(runtime.world.trainable, runtime.driver.reduced)
         peer, are_alike = runtime.worker.peer, runtime.strategy.keeps_replicas_equal
         self._wait(lambda: not peer.holds_user)
         if are_alike:  # buffers or a loss may have been reduced, too
@@ -346,6 +367,7 @@ class LiveSeat(ResultSeat):
             return
         self.script.check(REPORT)
         self.settle()
+        self._land()
         scored = self._runtime.strategy.scored
         with self._evaluating():
             own = {n: float(v() if callable(v) else v) for n, v in numbers.items() if scored or not callable(v)}
@@ -365,11 +387,13 @@ class LiveSeat(ResultSeat):
             return
         self.script.check(SAVE)
         self.settle()
+        self._land()
         with self.script.during(SAVE):
             self._runtime.worker.store.refuse_writes()
             super().save(path, model, of=of, allow_nan=allow_nan)
 
     def _say_ended(self) -> None:
+        self._land()
         with self._lock:
             self._runtime.driver.end_script()
             self._runtime.say_ended()
