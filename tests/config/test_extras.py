@@ -11,9 +11,10 @@ from weft.config.toml import load_toml
 from weft.core.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
+FURTHER = ("cryptography", "hypothesis", "networkx")
 WITHOUT_EXTRAS = f"""
 import sys
-sys.modules.update(dict.fromkeys({[*EXTRAS.values(), "hypothesis", "networkx"]}))  # None: they cannot be imported
+sys.modules.update(dict.fromkeys({[*EXTRAS.values(), *FURTHER]}))  # None: they cannot be imported
 """
 EVERY_VERB = """
 import typer

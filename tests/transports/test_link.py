@@ -14,6 +14,7 @@ from weft.core.errors import NodeLost, TransportError
 from weft.core.names import Bucket
 from weft.transports.frames import DATA_BYTES_MAX, HEADER_BYTES, Header, Layout
 from weft.transports.link import GOODBYE, LOW_WATER_BYTES, SLICE_BYTES, SocketLink
+from weft.transports.tls import TlsError
 
 NUM_ELEMENTS = 4 << 20
 LAYOUT = Layout(num_kinds=2, num_nodes=2, buckets=(Bucket(NUM_ELEMENTS), Bucket(10)))
@@ -246,3 +247,38 @@ def test_nobody_is_woken_for_little_of_a_large_body_and_for_anything_of_what_is_
     while (frame := far.next_frame()) is None:
         pass
     assert frame.body == body
+
+
+class Failing:
+    """A socket whose encryption fails."""
+
+    def sendmsg(self, pieces: object) -> int:
+        raise TlsError("internal error")
+
+    def recv_into(self, room: object) -> int:
+        raise TlsError("decryption failed or bad record mac")
+
+
+def test_a_connection_whose_encryption_fails_is_said(
+    links: tuple[SocketLink, SocketLink], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near, _ = links
+    with monkeypatch.context() as patched:
+        patched.setattr(near, "sock", Failing())
+        with pytest.raises(TransportError) as said:
+            near.send((header(), b"", SMALL.data.cast("B")))
+    assert str(said.value) == "rank 0 cannot be sent to: internal error."
+
+
+def test_a_connection_that_breaks_by_its_encryption_is_lost_by_name(
+    links: tuple[SocketLink, SocketLink], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, far = links
+    with monkeypatch.context() as patched:
+        patched.setattr(far, "sock", Failing())
+        with pytest.raises(NodeLost) as said:
+            far.next_frame()
+    assert str(said.value) == (
+        "rank 1 is gone: its connection broke (decryption failed or bad record mac), between frames.\n"
+        "  What it printed last may say why."
+    )

@@ -5,8 +5,10 @@ from importlib.util import find_spec
 
 from weft.core.errors import ConfigError
 
-EXTRAS = {"torch": "torch", "tls": "cryptography", "plot": "matplotlib", "examples": "sklearn", "ray": "ray"}
+EXTRAS = {"torch": "torch", "tls": "OpenSSL", "plot": "matplotlib", "examples": "sklearn", "ray": "ray"}
 """By the name of each extra, the module that comes with it."""
+PACKAGES = {"OpenSSL": "pyOpenSSL"}
+"""Packages that are not called as their module."""
 
 MISSING = re.compile(r"No module named '(\w+)'")
 """How Python says so."""
@@ -20,9 +22,8 @@ def has_extra(extra: str) -> bool:
 def check_extra(extra: str, wanted_by: str) -> None:
     """Refuse to go on without a package; `wanted_by` is what the user asked for."""
     if not has_extra(extra):
-        raise ConfigError(
-            f"{wanted_by} needs {EXTRAS[extra]}, which is not installed.\n  Install it: {install_line(extra)}"
-        )
+        package = PACKAGES.get(EXTRAS[extra], EXTRAS[extra])
+        raise ConfigError(f"{wanted_by} needs {package}, which is not installed.\n  Install it: {install_line(extra)}")
 
 
 def install_line(extra: str) -> str:

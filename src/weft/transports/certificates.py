@@ -1,12 +1,10 @@
 """Certificates of a job: a certificate authority in memory, and TLS 1.3 contexts in which both ends show theirs (mTLS).
 
 The authority's key is derived from the job's secret, so each process that has the secret issues a certificate to
-itself, and no keys are exchanged. Nothing is written to disk. Imported only where TLS is used, since cryptography is an
-extra.
+itself, and no keys are exchanged. Nothing is written to disk. Imported only where TLS is used, since cryptography and
+pyOpenSSL are an extra.
 """
 
-import os
-import ssl
 from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
@@ -19,11 +17,13 @@ try:
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+    from weft.transports.openssl import TlsContext
 except ImportError as error:
     raise ConfigError(
-        "TLS between hosts needs cryptography, which is not installed here.\n  On every host: pip install 'weft[tls]'"
+        "TLS between hosts needs cryptography and pyOpenSSL, which are not both installed here.\n"
+        "  On every host: pip install 'weft[tls]'"
     ) from error
 
 VALID_FOR = timedelta(days=365)
@@ -38,18 +38,18 @@ DERIVED_BYTES = 48
 
 
 class Identity(NamedTuple):
-    """A process's certificate and private key, and the certificate of the authority it trusts, as PEM."""
+    """A process's certificate and private key, and the certificate of the authority it trusts."""
 
-    certificate: bytes
-    key: bytes
-    authority: bytes
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+    authority: x509.Certificate
 
 
 class Contexts(NamedTuple):
     """TLS contexts for both ends: `answer` for accepted connections, `call` for those that this process makes."""
 
-    answer: ssl.SSLContext
-    call: ssl.SSLContext
+    answer: TlsContext
+    call: TlsContext
 
 
 class Authority:
@@ -69,14 +69,10 @@ class Authority:
         """A new certificate and key for the process of rank `rank`, valid as client and as server."""
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = self._certify(certified_name(rank), key.public_key(), is_authority=False)
-        return Identity(
-            certificate.public_bytes(Encoding.PEM),
-            key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
-            self._certificate.public_bytes(Encoding.PEM),
-        )
+        return Identity(certificate, key, self._certificate)
 
     def _certify(self, name: str, key: ec.EllipticCurvePublicKey, *, is_authority: bool) -> x509.Certificate:
-        """A signed certificate with the extensions that VERIFY_X509_STRICT (default since Python 3.13) asks for."""
+        """A signed certificate with the extensions that X509_V_FLAG_X509_STRICT asks for."""
         now = datetime.now(timezone.utc)
         identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         length = 0 if is_authority else None
@@ -120,21 +116,4 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
 
 def contexts(identity: Identity) -> Contexts:
     """Contexts for TLS 1.3 only, in which both ends must show a certificate of the job's authority."""
-    answer, call = (_context(protocol, identity) for protocol in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT))
-    answer.num_tickets = 0  # connections are made once: no session is ever resumed
-    return Contexts(answer, call)
-
-
-def _context(protocol: ssl._SSLMethod, identity: Identity) -> ssl.SSLContext:
-    context = ssl.SSLContext(protocol)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.verify_mode = ssl.CERT_REQUIRED
-    context.load_verify_locations(cadata=identity.authority.decode())
-    # ssl.SSLContext loads keys from files only; a memfd has no name on disk and is freed when it is closed.
-    file = os.memfd_create("weft-identity")
-    try:
-        os.write(file, identity.certificate + identity.key)
-        context.load_cert_chain(f"/proc/self/fd/{file}")
-    finally:
-        os.close(file)
-    return context
+    return Contexts(TlsContext(*identity, answers=True), TlsContext(*identity, answers=False))

@@ -1,16 +1,19 @@
 """Connects to a process of the job; both ends prove by a handshake that they know the job's secret."""
 
 import socket
-import ssl
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from secrets import token_bytes
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from weft.core.errors import ConfigError, NodeLost, TransportError
 from weft.transports.handshake import NONCE_BYTES, Candidate, HandshakeRefused, Steps, call, certified_name
 from weft.transports.tls import Connection, TlsSocket
 from weft.transports.transport import Rank
+
+if TYPE_CHECKING:
+    from weft.transports.openssl import TlsContext
 
 CALLS_MAX = 3
 """How often to connect to a process that closes the connection: under a flood of strangers it may have had to."""
@@ -35,7 +38,7 @@ def dial(
     me: Rank,
     other: Rank,
     secret: bytes,
-    tls: ssl.SSLContext | None,
+    tls: "TlsContext | None",
     timeout_s: float,
     *,
     who: str = "",

@@ -3,14 +3,17 @@
 import logging
 import selectors
 import socket
-import ssl
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from weft.core.errors import ConfigError
 from weft.transports.dialing import new_socket, to_ip
 from weft.transports.handshake import Candidate, HandshakeRefused, Steps
 from weft.transports.tls import TlsSocket
 from weft.transports.transport import Rank
+
+if TYPE_CHECKING:
+    from weft.transports.openssl import TlsContext
 
 BACKLOG = 128
 PENDING_MAX = 32
@@ -44,7 +47,7 @@ class Door:
         self,
         listener: socket.socket,
         begin: Callable[[Rank | None], Steps],
-        tls: ssl.SSLContext | None,
+        tls: "TlsContext | None",
         selector: selectors.BaseSelector,
         clock: Callable[[], float],
     ) -> None:

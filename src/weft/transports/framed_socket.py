@@ -8,7 +8,6 @@ stays in an outbox, in order. Who may wait uses `send`, on a socket that blocks.
 """
 
 import socket
-import ssl
 import struct
 from collections import deque
 from threading import Lock
@@ -20,7 +19,6 @@ LENGTH = struct.Struct("<I")
 READ_BYTES = 1 << 16
 RECORD_BYTES = 16 << 10
 """Sent at a time. TLS makes records of no more; and one that it could not send must be given to it again as it was."""
-NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 def framed(message: bytes) -> bytes:
@@ -89,7 +87,7 @@ class FramedSocket:
                 piece = self._outbox[0]
                 try:
                     sent = self._sock.send(piece[:RECORD_BYTES], self._without_waiting(socket.MSG_NOSIGNAL))
-                except NOT_NOW:
+                except BlockingIOError:
                     return
                 self._waiting_bytes -= sent
                 if sent == len(piece):
@@ -104,7 +102,7 @@ class FramedSocket:
         """
         try:
             raw = self._sock.recv(bytes_max, 0 if wait else self._without_waiting())
-        except NOT_NOW:
+        except BlockingIOError:
             return None
         self._came += raw
         return len(raw)

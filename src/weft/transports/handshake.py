@@ -14,14 +14,13 @@ before, and was lost.
 """
 
 import hmac
-import ssl
 from collections.abc import Callable, Generator
 from struct import Struct
 from typing import Any, NamedTuple
 
 from weft.core.errors import TransportError
 from weft.transports.frames import VERSION
-from weft.transports.tls import Connection, TlsSocket
+from weft.transports.tls import Connection, NotBelieved, TlsError, TlsSocket, WrongCertificate
 from weft.transports.transport import Rank
 
 MAGIC = b"WEFTHAND"
@@ -32,9 +31,6 @@ PROOF_BYTES = 32
 HELLO = Struct("<8sBIIQ32s")
 CHALLENGE = Struct("<8sB32s")
 _PROVED = Struct("<8sBIIQ32s32s")
-
-NOT_BELIEVED = ("TLSV1_ALERT_UNKNOWN_CA", "TLSV1_ALERT_DECRYPT_ERROR", "SSLV3_ALERT_BAD_CERTIFICATE")
-"""OpenSSL's reasons when the other end has refused this end's certificate."""
 
 Steps = Generator[tuple[bytes, int], bytes, Rank]
 """One side of the handshake: yields (bytes to send, number of bytes to receive next); returns the other's rank."""
@@ -112,11 +108,11 @@ def _certified_rank(shown: dict[str, Any]) -> Rank:
     return Rank(name.removeprefix("rank-").removesuffix(".weft"))
 
 
-def _refusal(error: ssl.SSLError) -> HandshakeRefused:
+def _refusal(error: TlsError) -> HandshakeRefused:
     """The refusal for a TLS error: one end rejected the other's certificate, or the other end did not use TLS."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return HandshakeRefused("wrong certificate", f"its certificate is not of this job: {error.verify_message}.")
-    if error.reason in NOT_BELIEVED:
+    if isinstance(error, WrongCertificate):
+        return HandshakeRefused("wrong certificate", f"its certificate is not of this job: {error.reason}.")
+    if isinstance(error, NotBelieved):
         return HandshakeRefused(
             "wrong certificate", "it does not believe a certificate of this job: it is of another one."
         )
@@ -143,9 +139,9 @@ class Candidate:
                 self._steps = self._begin(self._certified())
                 self._to_say, self._num_awaited = next(self._steps)
             return self._converse(self._steps)
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        except BlockingIOError:
             return None
-        except ssl.SSLError as error:
+        except TlsError as error:
             raise _refusal(error) from error
         except OSError as error:
             raise HandshakeRefused("broken off", f"the connection broke: {error}.") from error

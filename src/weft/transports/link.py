@@ -1,7 +1,6 @@
 """A link: one authenticated TCP or TLS connection to another process; sends and receives frames without blocking."""
 
 import socket
-import ssl
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 
@@ -9,7 +8,7 @@ from weft.core.errors import NodeLost, TransportError
 from weft.transports.dialing import to_ip
 from weft.transports.frames import DATA_BYTES_MAX, HEADER_BYTES, Header, check_data
 from weft.transports.outbox import Outbox
-from weft.transports.tls import Connection, TlsSocket
+from weft.transports.tls import Connection, TlsError, TlsSocket
 from weft.transports.transport import FindRoom, Frame, Rank
 
 Piece = bytes | memoryview
@@ -29,9 +28,6 @@ UNSENT_BYTES = 512 << 10
 
 PIECES_MAX = 16
 """Pieces of the outbox that are passed to the kernel at a time."""
-
-_NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
-_HUNG_UP = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
 
 class SocketLink:
@@ -136,11 +132,11 @@ class SocketLink:
         if not self._is_deaf:
             try:
                 return self.sock.sendmsg(pieces)
-            except _NOT_NOW:
+            except BlockingIOError:
                 return 0
-            except OSError as error:
-                if isinstance(error, ssl.SSLError) and not isinstance(error, _HUNG_UP):
-                    raise TransportError(f"rank {self.rank} cannot be sent to: {error}.") from error
+            except TlsError as error:
+                raise TransportError(f"rank {self.rank} cannot be sent to: {error}.") from error
+            except OSError:
                 self._is_deaf = True
         return sum(map(len, pieces))
 
@@ -185,7 +181,7 @@ class SocketLink:
         while self._rest:
             try:
                 num_bytes = self.sock.recv_into(self._rest)
-            except _NOT_NOW:
+            except BlockingIOError:
                 self._await(len(self._rest))
                 return False
             except OSError as error:

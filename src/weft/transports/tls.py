@@ -1,18 +1,21 @@
 """A TLS connection that encrypts and decrypts in memory, many records at a time.
 
 OpenSSL on a socket makes a system call for each record of 16 KiB that it sends, and two for each that it receives. Here
-it works between two buffers in memory (ssl.MemoryBIO): what the socket takes are many records in one call, and so is
-what it brings, once `read_ahead` is called. Before, nothing is read behind the record that is awaited, so that a
+it works between two buffers in memory (transports/openssl.py): what the socket takes are many records in one call, and
+so is what it brings, once `read_ahead` is called. Before, nothing is read behind the record that is awaited, so that a
 selector sees whatever has not been received.
 """
 
+import errno
 import socket
-import ssl
 from collections.abc import Sequence
 from contextlib import suppress
 from threading import Lock
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.transports.openssl import TlsContext  # only where TLS is used: OpenSSL is an extra
 
 Bytes = bytes | bytearray | memoryview
 
@@ -21,8 +24,29 @@ WRITE_BYTES = 256 << 10
 READ_BYTES = 256 << 10
 """Read ahead at a time."""
 RECORD_BYTES_MAX = (16 << 10) + 256
+ENCRYPTED_BYTES = WRITE_BYTES + (4 << 10)
+"""Room for what is encrypted at a time: each record, and each piece, adds 22 bytes."""
 HEAD_BYTES = 5
 """What a record begins with; the last two bytes are the length of the rest."""
+
+
+class TlsError(OSError):
+    """TLS cannot go on; `reason` is OpenSSL's."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(errno.EPROTO, reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class WrongCertificate(TlsError):
+    """The other end's certificate was not believed by this one."""
+
+
+class NotBelieved(TlsError):
+    """This end's certificate was not believed by the other."""
 
 
 class TlsSocket:
@@ -32,17 +56,18 @@ class TlsSocket:
     What is encrypted and the socket does not take waits here: at most what was encrypted at a time.
     """
 
-    def __init__(self, context: ssl.SSLContext, sock: socket.socket, server_hostname: str | None = None) -> None:
+    def __init__(self, context: "TlsContext", sock: socket.socket, server_hostname: str | None = None) -> None:
         """The calling end checks that the other's certificate names `server_hostname`; the answering end has none."""
         self._sock = sock
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        is_answering = server_hostname is None
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, is_answering, server_hostname)
+        self._tls = context.begin(server_hostname)
         self._working = Lock()
         """Held where OpenSSL works, which never takes long: it does one thing at a time on a connection."""
         self._sending = Lock()
         """Held where something is encrypted and passed on, for as long as the socket blocks."""
-        self._unsent = memoryview(b"")
+        self._encrypted = memoryview(bytearray(RECORD_BYTES_MAX))
+        """Where what is encrypted waits for the socket."""
+        self._unsent = self._encrypted[:0]
+        """The part of it that the socket has not taken."""
         self._room = memoryview(bytearray(RECORD_BYTES_MAX))
         self._reads_ahead = False
         self._head, self._rest_bytes = b"", 0
@@ -66,20 +91,17 @@ class TlsSocket:
     def _is_over_with_handshake(self) -> bool:
         try:
             with self._working:
-                self._tls.do_handshake()
-        except ssl.SSLWantReadError:
-            self.flush()
-            return False
-        except ssl.SSLError:
+                is_over = self._tls.shake_hands()
+        except TlsError:
             with suppress(OSError):  # it tells the other end why, which may have hung up
                 self.flush()
             raise
         self.flush()
-        return True
+        return is_over
 
     def getpeercert(self) -> dict[str, Any]:
-        """The other end's certificate, which was verified."""
-        return self._tls.getpeercert() or {}
+        """The names in the other end's certificate, which was verified, as `ssl` shows them."""
+        return {"subjectAltName": tuple(("DNS", name) for name in self._tls.certified_names())}
 
     def version(self) -> str | None:
         """The version of the protocol; None before the handshake."""
@@ -99,10 +121,10 @@ class TlsSocket:
         """Whether the socket has taken all that was encrypted."""
         while True:
             if not self._unsent:
-                if not self._outgoing.pending:
-                    return True
                 with self._working:
-                    self._unsent = memoryview(self._outgoing.read())
+                    self._unsent = self._encrypted[: self._tls.take_encrypted(self._encrypted)]
+                if not self._unsent:
+                    return True
             try:
                 self._unsent = self._unsent[self._sock.send(self._unsent) :]
             except BlockingIOError:
@@ -122,7 +144,11 @@ class TlsSocket:
             with self._working:
                 for piece in pieces:
                     if num_bytes < WRITE_BYTES:
-                        num_bytes += self._tls.write(memoryview(piece)[: WRITE_BYTES - num_bytes])
+                        part = memoryview(piece)[: WRITE_BYTES - num_bytes]
+                        self._tls.encrypt(part)
+                        num_bytes += len(part)
+            if num_bytes > len(self._encrypted) < ENCRYPTED_BYTES:  # strangers get none, since they are sent little
+                self._encrypted = memoryview(bytearray(ENCRYPTED_BYTES))
             self._pass_on()
         return num_bytes
 
@@ -144,26 +170,11 @@ class TlsSocket:
         """
         rest = memoryview(room)
         while True:
-            num_bytes = self._decrypt(rest)
+            with self._working:
+                num_bytes = self._tls.decrypt(rest)
             if num_bytes is not None:
                 return num_bytes
             self._feed()
-
-    def _decrypt(self, room: memoryview) -> int | None:
-        """As much as `room` takes of what was read; None if nothing of it can be decrypted yet, 0 at the end."""
-        num_bytes = 0
-        try:
-            with self._working:
-                while num_bytes < len(room):
-                    got = self._tls.read(len(room) - num_bytes, room[num_bytes:])
-                    if not got:
-                        break
-                    num_bytes += int(got)
-        except ssl.SSLWantReadError:
-            return num_bytes or None
-        except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
-            return num_bytes
-        return num_bytes
 
     def read_ahead(self) -> None:
         """From now on, read whatever there is. Whoever receives has to do so while anything is `pending`."""
@@ -180,14 +191,12 @@ class TlsSocket:
             if len(self._head) == HEAD_BYTES:
                 self._head, self._rest_bytes = b"", int.from_bytes(self._head[-2:], "big")
         with self._working:
-            if num_bytes:
-                self._incoming.write(self._room[:num_bytes])
-            else:
-                self._incoming.write_eof()
+            self._tls.add_encrypted(self._room[:num_bytes])
 
     def pending(self) -> int:
         """Bytes that were read from the socket, and not received yet: a selector does not see them."""
-        return self._tls.pending() + self._incoming.pending
+        with self._working:
+            return self._tls.pending()
 
 
 Connection = socket.socket | TlsSocket

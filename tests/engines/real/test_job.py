@@ -206,11 +206,11 @@ def test_torch_must_be_there_to_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_several_hosts_need_what_certificates_are_made_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "train.py"
     script.write_text("")
-    monkeypatch.setitem(sys.modules, "cryptography", None)
+    monkeypatch.setitem(sys.modules, "OpenSSL", None)
     with pytest.raises(ConfigError) as refused:
         RealJob(script=script, hosts=(0, 1))
     assert str(refused.value) == (
-        "--hosts needs cryptography, which is not installed.\n  Install it: pip install 'weft[tls]'"
+        "--hosts needs pyOpenSSL, which is not installed.\n  Install it: pip install 'weft[tls]'"
     )
 
 

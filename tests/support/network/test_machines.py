@@ -14,6 +14,7 @@ from support.network.machines import Machines, machines
 from support.network.namespaces import held, inside, pair, pinned
 from weft.config.network import EmulatedNetwork
 from weft.transports.certificates import Authority, contexts
+from weft.transports.tls import TlsSocket
 
 SLOW = EmulatedNetwork(12.5e6, 0.005)
 MEET = """
@@ -103,9 +104,10 @@ def test_encrypted_connections_are_told_from_others() -> None:
             there = listener.getsockname()
             caller = inside(hosts.namespaces[0], lambda: socket.create_connection(there, timeout=10))
             answerer, _ = listener.accept()
-        thread = threading.Thread(target=lambda: answering(tls[1].answer.wrap_socket(answerer, server_side=True)))
+        thread = threading.Thread(target=lambda: answering(TlsSocket(tls[1].answer, answerer)))
         thread.start()
-        encrypted = tls[0].call.wrap_socket(caller, server_hostname="rank-1.weft")
+        encrypted = TlsSocket(tls[0].call, caller, "rank-1.weft")
+        encrypted.do_handshake()
         encrypted.sendall(b"secret")
         assert encrypted.recv(6) == b"terces"
         encrypted.close()
@@ -117,7 +119,8 @@ def test_encrypted_connections_are_told_from_others() -> None:
     assert not is_tls_1_3(one, other[:5] + b"WEFT" * 100)
 
 
-def answering(sock: socket.socket) -> None:
+def answering(sock: TlsSocket) -> None:
     sock.settimeout(10)
+    sock.do_handshake()
     sock.sendall(sock.recv(6)[::-1])
     sock.close()

@@ -19,7 +19,6 @@ hold up training, too. If the two directions differ much, they are measured once
 
 import select
 import socket
-import ssl
 import struct
 import time
 from math import isfinite
@@ -48,9 +47,6 @@ only if bins have at least BIN_RECORDS_MIN records on average."""
 ROOM_BYTES = 1 << 20
 MORE, LAST = 0, 1
 """Byte values: a stream of MORE ends with one LAST, the mark."""
-
-
-_NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Trips(NamedTuple):
@@ -208,14 +204,14 @@ def _sent(link: Connection, record: bytes) -> bool:
     """Whether the kernel took some bytes of `record`. The rest need not be sent: all bytes of a stream are equal."""
     try:
         return link.send(record) > 0
-    except _NOT_NOW:
+    except BlockingIOError:
         return False
 
 
 def _received(link: Connection, room: memoryview) -> int | None:
     try:
         return link.recv_into(room)
-    except _NOT_NOW:
+    except BlockingIOError:
         return None
 
 
