@@ -88,7 +88,12 @@ class Data:
 class BucketOptions:
     """How a model is cut into buckets."""
 
-    bytes_max: int = field(default=4 << 20, metadata=_told(option_values.size, "4MiB", "size of a bucket of gradients"))
+    bytes_max: int | None = field(
+        default=None,
+        metadata=_told(
+            option_values.size, "1MiB", "size of a bucket of gradients; default: 4MiB, less over a slow --net"
+        ),
+    )
 
 
 @dataclass(frozen=True)

@@ -16,15 +16,57 @@ All buckets land before the next backward, and before the script says anything e
 that are alone on their host: others update stretches of parameters that all of them read.
 """
 
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from statistics import median
 from typing import Any, Protocol
 
 from weft.core.actions import Apply
 from weft.core.events import Reduced
+from weft.core.peer import Peer
 from weft.core.script_state import IN_STEP, STEP, ScriptState
 from weft.runtime.reduce.hosts import HostsReduce
 from weft.runtime.shared_params import SharedParams
+
+SHARE_MIN = 0.04
+"""A script runs ahead if it would wait in backward for more than this share of a step: it then gains more than a thread
+that computes beside it, and knowing each use of a tensor, take from it."""
+LOOKS = 3
+"""The last so many steps in which it did not run ahead say how long it waits: their median counts."""
+LOOK_EVERY = 50
+"""While it runs ahead, it waits in one step of so many, to see whether it still would."""
+
+
+class WaitingShare:
+    """What share of its steps a script waits in backward, in the last few steps in which it did not run ahead."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._shares: deque[float] = deque(maxlen=LOOKS)
+        self._since_s: float | None = None
+        self._num_ahead = 0
+
+    def is_large(self) -> bool:
+        """Whether running ahead would pay in the step that ends now; one step of LOOK_EVERY is to be measured."""
+        if len(self._shares) < LOOKS or median(self._shares) < SHARE_MIN:
+            return False
+        self._num_ahead = (self._num_ahead + 1) % LOOK_EVERY
+        return bool(self._num_ahead)
+
+    def gave(self) -> float | None:
+        """Backward has ended; returns the seconds since the last one did."""
+        before, self._since_s = self._since_s, self._clock()
+        return None if before is None else self._since_s - before
+
+    def waited(self, step_s: float | None) -> None:
+        """The script has waited since backward ended, in a step that began `step_s` before that."""
+        assert self._since_s is not None
+        if step_s is not None:
+            waited_s = self._clock() - self._since_s
+            self._shares.append(waited_s / max(step_s, waited_s, 1e-9))
 
 
 class Awaited(Protocol):
@@ -52,7 +94,7 @@ class Awaited(Protocol):
 
 
 class RunAhead:
-    """Lets one worker's script run ahead; called by the script's thread, which holds the driver's lock where it lands."""
+    """Lets one worker's script run ahead; its thread calls, and holds the driver's lock where it lands."""
 
     def __init__(
         self,
@@ -74,28 +116,36 @@ class RunAhead:
         """The buckets that have not landed."""
         self._updates: dict[int, Callable[[], None]] = {}
         """The updates of buckets that were put off."""
+        self._share = WaitingShare()
 
     @property
     def is_ahead(self) -> bool:
         """Whether anything has not landed."""
         return bool(self._ahead)
 
-    def may_begin(self) -> bool:
+    def _may_begin(self) -> bool:
         """Whether the script may go on from the backward in which it waits."""
-        return self._reduce.may_promise() and self._params.is_untouched() and self._awaited.may_be_awaited()
+        may = self._reduce.may_promise() and self._params.is_untouched() and self._awaited.may_be_awaited()
+        return may and self._share.is_large()
 
-    def begin(self, buckets: Sequence[int], deliver: Callable[[Reduced], None]) -> None:
-        """Tell that the gradients of these buckets are reduced; they land later."""
-        self._ahead.update(buckets)
-        self._reduce.promise(deliver)
-        self._awaited.await_gradients(self.land)
+    def end_backward(self, buckets: Sequence[int], deliver: Callable[[Reduced], None], peer: Peer) -> None:
+        """All gradients are given: block until the peer lets the script go on, or let it run ahead. What is reduced
+        besides gradients is waited for in any case."""
+        step_s, is_ahead = self._share.gave(), self._may_begin()
+        if is_ahead:
+            self._ahead.update(buckets)
+            self._reduce.promise(deliver)
+            self._awaited.await_gradients(self.land)
+        self._wait(lambda: not peer.holds_user)
+        if not is_ahead:
+            self._share.waited(step_s)
 
     def put_off(self, updates: Sequence[Apply], apply: Callable[[Sequence[Apply]], None]) -> None:
         """Make these updates, by `apply`, when their buckets land."""
         self._params.promise()
         self._awaited.begin_update()
         for update in updates:
-            self._updates[update.into.bucket] = lambda update=update: apply([update])
+            self._updates[update.into.bucket] = partial(apply, [update])
         self._awaited.await_params()
 
     def land(self, bucket: int) -> None:

@@ -12,7 +12,7 @@ in C++ other than torch's own, and while other tensors or arrays share the memor
 import mmap
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,12 @@ from torch import Tensor, nn
 from weft.adapters.torch.shared_update import SharedUpdate
 from weft.adapters.torch.trained import Trained
 
+ASKED = ["grad", "shape", "dtype", "device", "layout", "requires_grad", "ndim", "is_leaf", "is_sparse", "grad_fn"]
+CALLED = ["size", "dim", "numel", "stride", "is_floating_point", "__len__"]
 HARMLESS = frozenset(
-    [getattr(Tensor, name).__get__ for name in ("grad", "shape", "dtype", "device", "layout", "requires_grad", "ndim")]
-    + [getattr(Tensor, name) for name in ("size", "dim", "numel", "stride", "is_floating_point", "__len__")]
-    + [Tensor.is_leaf.__get__, Tensor.is_sparse.__get__, Tensor.grad.__set__, Tensor.grad_fn.__get__]  # type: ignore[attr-defined]
+    [getattr(Tensor, name).__get__ for name in ASKED]
+    + [getattr(Tensor, name) for name in CALLED]
+    + [vars(torch._C.TensorBase)["grad"].__set__]
 )
 """What reads no values, and does not lead to code that does. `.grad` is a tensor that waits for itself."""
 COMPILER = "torch._dynamo.convert_frame"
@@ -85,9 +87,7 @@ class AwaitedGradient(Tensor):
 class AwaitedTensors:
     """The parameters and gradients of a replica, bucket by bucket."""
 
-    def __init__(
-        self, model: nn.Module, trained: Sequence[Trained], num_buckets: int, update: SharedUpdate
-    ) -> None:
+    def __init__(self, model: nn.Module, trained: Sequence[Trained], num_buckets: int, update: SharedUpdate) -> None:
         self._update = update
         update.land_by(self.land_all)
         self._trained: list[list[Trained]] = [[] for _ in range(num_buckets)]
@@ -123,8 +123,8 @@ class AwaitedTensors:
         """For each bucket, how many tensors share the memory of its parameters, and of its gradients."""
         counts = []
         for mine in self._trained:
-            for tensor in (mine[0].parameter, mine[0].seen):
-                counts.append(torch._C._storage_Use_Count(tensor.untyped_storage()._cdata))  # type: ignore[attr-defined]
+            ends = mine[0].parameter, mine[0].seen
+            counts += [torch._C._storage_Use_Count(tensor.untyped_storage()._cdata) for tensor in ends]
             counts += [sys.getrefcount(one.seen) for one in mine]  # numpy's views of a tensor keep the tensor itself
         return counts
 
@@ -150,9 +150,13 @@ class AwaitedTensors:
         for bucket, mine in enumerate(self._trained):
             if not self._is_awaited[bucket]:
                 continue
+            land = partial(self._use, bucket)
             for one in mine:
-                _land[id(one.parameter)] = lambda _, bucket=bucket: self._land(bucket)
+                _land[id(one.parameter)] = land
                 one.parameter.__class__ = AwaitedParameter
+
+    def _use(self, bucket: int, parameter: Tensor) -> None:
+        self._land(bucket)
 
     def landed(self, bucket: int) -> None:
         """The bucket's gradients are reduced, and its parameters updated if the step was made."""

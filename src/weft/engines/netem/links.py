@@ -20,7 +20,7 @@ CREDIT_S = 0.004
 MTU_BYTES_MIN, MTU_BYTES_MAX = 9000, 65_000
 """Jumbo frames; and what a network card may be given at a time, which cuts it in packets itself."""
 PACKET_S = 0.0005
-"""A packet is at most what the link carries in this time: the relay, unlike network cards, takes a core's time for each."""
+"""A packet is at most what the link carries in this time: the relay, unlike network cards, takes a core for each."""
 
 Packet = bytes
 

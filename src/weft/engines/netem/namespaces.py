@@ -38,7 +38,8 @@ def rank_at(raw: bytes) -> int:
 
 
 def make_namespace(rank: int, mtu_bytes: int = MTU_BYTES) -> tuple[int, int]:
-    """Make a namespace with a TUN device, whose packets are up to `mtu_bytes`; returns descriptors of both. The calling thread is in it afterwards."""
+    """Make a namespace with a TUN device, whose packets are up to `mtu_bytes`; returns descriptors of both. The calling
+    thread is in it afterwards."""
     _call("unshare", CLONE_NEWNET)
     tun = os.open(TUN, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     name = DEVICE.encode()

@@ -40,7 +40,7 @@ def assigned(
             secret=secret,
             owns_core=owns_core,
             spin_s=options.waiting.spin_s,
-            bucket_bytes_max=options.buckets.bytes_max,
+            bucket_bytes_max=job.bucket_bytes_max,
             outbox_bytes_max=options.outbox.bytes_max,
             checks_replay=job.checks_replay,
             baseline=job.baseline,

@@ -28,6 +28,9 @@ BASELINES = ("ddp", "ddp+fp16", "ddp+powersgd")
 """torch's DistributedDataParallel, plain or with one of its hooks that compress gradients."""
 
 
+BUCKET_BYTES, BUCKET_BYTES_MIN, BUCKET_S = 4 << 20, 256 << 10, 0.005
+
+
 def spread(num_workers: int, num_hosts: int) -> tuple[int, ...]:
     """The number of each worker's host, for workers spread evenly over `num_hosts`; empty if there is only one."""
     if num_hosts == 1:
@@ -86,6 +89,18 @@ class RealJob:
     """Where checkpoints are written, and from which one the run goes on."""
     brings_back_to: Path | None = None
     """The folder for copies of files that workers save on other machines; None: they are not copied."""
+
+    @property
+    def bucket_bytes_max(self) -> int:
+        """The size of a bucket. Where scripts run ahead over a slow network, what it carries in BUCKET_S: the first
+        layers' buckets, which the next forward needs first, then come sooner."""
+        told, network = self.options.buckets.bytes_max, self.network
+        if told is not None:
+            return told
+        is_plain = self.compress is None and self.collective is None and not self.survives
+        if network is None or not is_plain or not strategy_of(self.strategy or DEFAULT_STRATEGY).lets_run_ahead:
+            return BUCKET_BYTES
+        return max(BUCKET_BYTES_MIN, min(BUCKET_BYTES, int(network.worst.bytes_per_s * BUCKET_S)))
 
     def __post_init__(self) -> None:
         check_job(self.script, self.num_workers, self.seed, self.steps_max)

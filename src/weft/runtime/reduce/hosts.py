@@ -86,7 +86,7 @@ class HostsReduce(SharedReduce):
         return self._arena.num_workers == 1
 
     def may_promise(self) -> bool:
-        """Whether the gradients that this worker has just given will have a mean, which nothing but it is written to."""
+        """Whether the gradients that this worker has just given will have a mean, and nothing else is written there."""
         mine = [reduction for reduction in self._open if not reduction.lane.is_staged]
         return all(
             reduction.action.op == MEAN

@@ -326,11 +326,11 @@ class LiveSeat(ResultSeat):
             if bucket not in self._given:
                 self._give(bucket, samples)
         self._given.clear()
-        ahead = runtime.driver.ahead
-        if ahead is not None and not self._stretching.is_on and ahead.may_begin():
-            ahead.begin(runtime.world.trainable, runtime.driver.reduced)
         peer, are_alike = runtime.worker.peer, runtime.strategy.keeps_replicas_equal
-        self._wait(lambda: not peer.holds_user)
+        if runtime.driver.ahead is None or self._stretching.is_on:
+            self._wait(lambda: not peer.holds_user)
+        else:
+            runtime.driver.ahead.end_backward(runtime.world.trainable, runtime.driver.reduced, peer)
         if are_alike:  # buffers or a loss may have been reduced, too
             runtime.worker.store.settle_shadows()
         self._gate.reduced()
