@@ -79,8 +79,8 @@ def test_a_host_of_four_workers_sends_as_many_bytes_as_one_of_a_single_worker(tm
 
 @pytest.mark.parametrize("coding", ["topk(0.01)", "onebit", "fp16"])
 def test_what_is_coded_is_summed_on_each_host_first_and_crosses_once(coding: str, tmp_path: Path) -> None:
-    # up to two messages more than those of the steps were counted when the workers ended: 5 % of 20 steps, 12 % of 8
-    about: dict[str, Any] = {"num_elements": 400_000, "steps_max": 20, "compress": coding}
+    # besides, 30 more connections took 2.7 kB each to shake hands, and the last messages may be unacknowledged: 5 %
+    about: dict[str, Any] = {"num_elements": 400_000, "steps_max": 40, "compress": coding}
     _, alone = trained(tmp_path / "alone", 2, 2, **about)
     params, crowd = trained(tmp_path / "crowd", 8, 2, **about)
     assert all(np.array_equal(params[0], other) for other in params)

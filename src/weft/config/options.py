@@ -137,9 +137,11 @@ class ReduceOptions:
     place: str = field(
         default=AUTO, metadata=_told(option_values.place, "host", "where devices' sums are made: auto, host, device")
     )
-    runs_ahead: bool = field(
-        default=True,
-        metadata=_told(option_values.truth, "false", "scripts go on before gradients have crossed between hosts"),
+    runs_ahead: bool | None = field(
+        default=None,
+        metadata=_told(
+            option_values.sometimes, "false", "scripts go on before gradients have crossed: auto, where that pays"
+        ),
     )
 
 

@@ -31,6 +31,9 @@ from weft.core.script_state import IN_STEP, STEP, ScriptState
 from weft.runtime.reduce.hosts import HostsReduce
 from weft.runtime.shared_params import SharedParams
 
+Wait = Callable[[Callable[[], bool]], None]
+Driving = Callable[[], AbstractContextManager[Any]]
+
 SHARE_MIN = 0.04
 """A script runs ahead if it would wait in backward for more than this share of a step: it then gains more than a thread
 that computes beside it, and knowing each use of a tensor, take from it."""
@@ -46,7 +49,9 @@ class WaitingShare:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._shares: deque[float] = deque(maxlen=LOOKS)
-        self._since_s: float | None = None
+        self._gave_s: float | None = None
+        self._step_s: float | None = None
+        """How long the step took that backward has ended: since the last backward ended."""
         self._num_ahead = 0
 
     def is_large(self) -> bool:
@@ -56,17 +61,17 @@ class WaitingShare:
         self._num_ahead = (self._num_ahead + 1) % LOOK_EVERY
         return bool(self._num_ahead)
 
-    def gave(self) -> float | None:
-        """Backward has ended; returns the seconds since the last one did."""
-        before, self._since_s = self._since_s, self._clock()
-        return None if before is None else self._since_s - before
+    def gave(self) -> None:
+        """Backward has ended."""
+        before_s, self._gave_s = self._gave_s, self._clock()
+        self._step_s = None if before_s is None else self._gave_s - before_s
 
-    def waited(self, step_s: float | None) -> None:
-        """The script has waited since backward ended, in a step that began `step_s` before that."""
-        assert self._since_s is not None
-        if step_s is not None:
-            waited_s = self._clock() - self._since_s
-            self._shares.append(waited_s / max(step_s, waited_s, 1e-9))
+    def waited(self) -> None:
+        """The script has waited since backward ended."""
+        assert self._gave_s is not None
+        if self._step_s is not None:
+            waited_s = self._clock() - self._gave_s
+            self._shares.append(waited_s / max(self._step_s, waited_s, 1e-9))
 
 
 class Awaited(Protocol):
@@ -102,10 +107,12 @@ class RunAhead:
         params: SharedParams,
         awaited: Awaited,
         script: ScriptState,
-        wait: Callable[[Callable[[], bool]], None],
-        driving: Callable[[], AbstractContextManager[Any]],
+        wait: Wait,
+        driving: Driving,
+        share: WaitingShare | None = None,
     ) -> None:
-        """`wait` blocks until a condition holds, within the context of `driving`."""
+        """`wait` blocks until a condition holds, within the context of `driving`. Without `share`, the script runs
+        ahead whether it would wait or not."""
         self._reduce = reduce
         self._params = params
         self._awaited = awaited
@@ -116,7 +123,9 @@ class RunAhead:
         """The buckets that have not landed."""
         self._updates: dict[int, Callable[[], None]] = {}
         """The updates of buckets that were put off."""
-        self._share = WaitingShare()
+        self._share = share
+        self.num_steps = 0
+        """The steps in which the script ran ahead."""
 
     @property
     def is_ahead(self) -> bool:
@@ -126,19 +135,22 @@ class RunAhead:
     def _may_begin(self) -> bool:
         """Whether the script may go on from the backward in which it waits."""
         may = self._reduce.may_promise() and self._params.is_untouched() and self._awaited.may_be_awaited()
-        return may and self._share.is_large()
+        return may and (self._share is None or self._share.is_large())
 
     def end_backward(self, buckets: Sequence[int], deliver: Callable[[Reduced], None], peer: Peer) -> None:
         """All gradients are given: block until the peer lets the script go on, or let it run ahead. What is reduced
         besides gradients is waited for in any case."""
-        step_s, is_ahead = self._share.gave(), self._may_begin()
+        if self._share is not None:
+            self._share.gave()
+        is_ahead = self._may_begin()
         if is_ahead:
+            self.num_steps += 1
             self._ahead.update(buckets)
             self._reduce.promise(deliver)
             self._awaited.await_gradients(self.land)
         self._wait(lambda: not peer.holds_user)
-        if not is_ahead:
-            self._share.waited(step_s)
+        if self._share is not None and not is_ahead:
+            self._share.waited()
 
     def put_off(self, updates: Sequence[Apply], apply: Callable[[Sequence[Apply]], None]) -> None:
         """Make these updates, by `apply`, when their buckets land."""

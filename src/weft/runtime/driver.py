@@ -381,15 +381,8 @@ class Driver:
         hyper = store.hyper() if body is not None and self._kinds[action.kind] else None
         if action.to in self.nodes:
             payload = None if body is None else store.operand(body).copy()
-            event = Received(
-                node.id,
-                action.kind,
-                action.clock,
-                action.bucket,
-                None if body is None else Buffer(INBOX, body.bucket, body.part),
-                action.weight,
-                action.data,
-            )
+            inbox = None if body is None else Buffer(INBOX, body.bucket, body.part)
+            event = Received(node.id, action.kind, action.clock, action.bucket, inbox, action.weight, action.data)
             self._local.append((self.nodes[action.to], event, payload, hyper))
             if self._tracer is not None:
                 size, now_s = 0 if payload is None else payload.nbytes, time.perf_counter()

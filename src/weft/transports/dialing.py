@@ -1,7 +1,7 @@
 """Connects to a process of the job; both ends prove by a handshake that they know the job's secret."""
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from secrets import token_bytes
 from time import monotonic
@@ -15,6 +15,8 @@ from weft.transports.transport import Rank
 if TYPE_CHECKING:
     from weft.transports.openssl import TlsContext
 
+Address = tuple[str, int]
+
 CALLS_MAX = 3
 """How often to connect to a process that closes the connection: under a flood of strangers it may have had to."""
 
@@ -25,6 +27,16 @@ def to_ip(host: str) -> IPv4Address | IPv6Address:
         return ip_address(host)
     except ValueError:
         raise ConfigError(f"'{host}' is not an IP address.\n  Use one such as 127.0.0.1.") from None
+
+
+def check_loopback(addresses: Iterable[tuple[Rank, Address]]) -> None:
+    """Raise ConfigError for a rank that is not on loopback, where alone connections may be plain."""
+    for rank, (host, *_) in addresses:
+        if not to_ip(host).is_loopback:
+            raise ConfigError(
+                f"rank {rank} is at '{host}', off loopback, where connections must be encrypted.\n"
+                "  Pass tls=contexts(authority.issue(rank)), or listen on 127.0.0.1."
+            )
 
 
 def new_socket(host: str) -> socket.socket:

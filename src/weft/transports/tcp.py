@@ -11,7 +11,7 @@ listener stays open while training runs: strangers that connect later are refuse
 
 import selectors
 import socket
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from secrets import token_bytes
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from weft.core.errors import ConfigError, NodeLost, TransportError
 from weft.core.names import NodeId
-from weft.transports.dialing import dial, to_ip
+from weft.transports.dialing import Address, check_loopback, dial
 from weft.transports.door import Door
 from weft.transports.frames import HEADER_BYTES, Header, Layout
 from weft.transports.handshake import NONCE_BYTES, SECRET_BYTES, Steps, answer
@@ -32,8 +32,6 @@ from weft.transports.unread import Unread
 
 if TYPE_CHECKING:
     from weft.transports.certificates import Contexts
-
-Address = tuple[str, int]
 
 TURN_FRAMES_MAX = 64
 TURN_BYTES_MAX = 4 << 20
@@ -84,7 +82,7 @@ class TcpTransport:
         """
         _check_run(num_processes, addresses, secret)
         if tls is None and not is_private:
-            _check_loopback([*enumerate(addresses), (rank, listener.getsockname())])
+            check_loopback([*enumerate(addresses), (rank, listener.getsockname())])
         self.bytes_sent = 0
         self.num_copies = 0
         self.gone: dict[Rank, str] = {}
@@ -97,8 +95,7 @@ class TcpTransport:
         self._rank_of = rank_of
         self._on_broken = on_broken
         self._tls = tls
-        self._connect_timeout_s = connect_timeout_s
-        self._clock = clock
+        self._connect_timeout_s, self._clock = connect_timeout_s, clock
         self._is_connected, self._is_closed = False, False
         self._first_view = first_view
         self._came_in = None if first_view else 0
@@ -389,15 +386,6 @@ def _check_run(num_processes: int, addresses: Sequence[Address], secret: bytes) 
         raise ConfigError(f"there are {num_processes} processes, but {len(addresses)} addresses.\n  Give one for each.")
     if len(secret) != SECRET_BYTES:
         raise ConfigError(f"the job's secret has {len(secret)} bytes, not {SECRET_BYTES}.\n  Use secrets.token_bytes.")
-
-
-def _check_loopback(addresses: Iterable[tuple[Rank, Address]]) -> None:
-    for rank, (host, *_) in addresses:
-        if not to_ip(host).is_loopback:
-            raise ConfigError(
-                f"rank {rank} is at '{host}', off loopback, where connections must be encrypted.\n"
-                "  Pass tls=contexts(authority.issue(rank)), or listen on 127.0.0.1."
-            )
 
 
 def _ranks(ranks: Sequence[Rank]) -> str:

@@ -3,7 +3,11 @@
 from typing import Any
 
 from torch.optim import Optimizer
-from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.optim.optimizer import (
+    _global_optimizer_post_hooks,
+    _global_optimizer_pre_hooks,
+    register_optimizer_step_pre_hook,
+)
 
 from weft.core.seat import current
 
@@ -23,3 +27,10 @@ def before_step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
     check = None if seat is None else getattr(seat.face, "check_optimizer", None)
     if check is not None:
         check(optimizer)
+
+
+def has_hooks(optimizer: Optimizer) -> bool:
+    """Whether anything of the script's is called before or after a step of this optimizer."""
+    of_all = [*_global_optimizer_pre_hooks.values(), *_global_optimizer_post_hooks.values()]
+    has_own = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
+    return bool(has_own) or any(hook is not before_step for hook in of_all)

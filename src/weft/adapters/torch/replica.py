@@ -18,7 +18,7 @@ from weft.adapters.torch.factors import FactorCapture
 from weft.adapters.torch.join_checks import check_joining, requires_closure
 from weft.adapters.torch.momentum import check_no_momentum, taken_momentum
 from weft.adapters.torch.optimizers import Optimizers
-from weft.adapters.torch.saving import check_finite
+from weft.adapters.torch.saving import check_finite, cloned, save_tensors
 from weft.adapters.torch.shared_update import SharedUpdate
 from weft.adapters.torch.sliced import works_element_by_element
 from weft.adapters.torch.step_mark import StepMark
@@ -28,7 +28,6 @@ from weft.adapters.tuning import Tuning
 from weft.core.errors import ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket
 from weft.core.seat import Number, ReplicaMemory
-from weft.model_files import write_model
 
 
 class TorchReplica:
@@ -386,18 +385,6 @@ def named_tensors(model: nn.Module) -> list[tuple[str, Tensor]]:
 def layout(model: nn.Module) -> list[str]:
     """One line for each tensor of a model, for comparison between workers."""
     return [f"{name} {tuple(tensor.shape)} {tensor.dtype}" for name, tensor in named_tensors(model)]
-
-
-def cloned(model: nn.Module, prefix: str) -> dict[str, Tensor]:
-    """Copies of all tensors of a model's state_dict, with `prefix` before their names."""
-    return {prefix + name: value.clone() for name, value in model.state_dict().items()}
-
-
-def save_tensors(path: str, tensors: dict[str, Tensor]) -> None:
-    """Write tensors to a safetensors file."""
-    from safetensors.torch import save_file
-
-    write_model(path, partial(save_file, tensors))
 
 
 def own_memory(buckets: Sequence[Bucket]) -> ReplicaMemory:

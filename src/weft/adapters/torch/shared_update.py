@@ -5,6 +5,7 @@ from typing import Any
 
 from weft.adapters.torch.bucket_layout import BucketLayout
 from weft.adapters.torch.optimizers import Optimizers
+from weft.adapters.torch.other_optimizers import has_hooks
 from weft.adapters.torch.sliced import SlicedUpdate, UpdateJournal
 from weft.core.seat import ReplicaMemory
 
@@ -47,7 +48,7 @@ class SharedUpdate:
 
     def has_hooks(self) -> bool:
         """Whether the script wants to be called at a step, when it may look at anything."""
-        return any(sliced.has_hooks() for sliced in self._sliced)
+        return any(has_hooks(optimizer) for optimizer in self._optimizers.all)
 
     def journal_updates(self, journal: UpdateJournal) -> None:
         """Keep old values in `journal` during updates."""

@@ -23,7 +23,6 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from weft.adapters.torch.bucket_layout import BucketLayout
-from weft.adapters.torch.other_optimizers import before_step
 from weft.adapters.torch.pieces import Segment, cut, pieces_of
 from weft.core.errors import ConfigError
 from weft.core.seat import ReplicaMemory
@@ -153,12 +152,6 @@ class SlicedUpdate:
         _bare_step(self._inner)
         for segment in segments:
             self._share_state(segment)
-
-    def has_hooks(self) -> bool:
-        """Whether anything of the script's is called before or after a step."""
-        own, of_all = self._optimizer, [*_global_optimizer_pre_hooks.values(), *_global_optimizer_post_hooks.values()]
-        has_own = own._optimizer_step_pre_hooks or own._optimizer_step_post_hooks
-        return bool(has_own) or any(hook is not before_step for hook in of_all)
 
     def changing(self, piece: int) -> list[Any]:
         """What an update of a piece changes: its parameters, and the optimizer's numbers for each."""

@@ -97,10 +97,18 @@ class RealJob:
         told, network = self.options.buckets.bytes_max, self.network
         if told is not None:
             return told
-        is_plain = self.compress is None and self.collective is None and not self.survives
-        if network is None or not is_plain or not strategy_of(self.strategy or DEFAULT_STRATEGY).lets_run_ahead:
+        if network is None or not self.may_run_ahead:
             return BUCKET_BYTES
         return max(BUCKET_BYTES_MIN, min(BUCKET_BYTES, int(network.worst.bytes_per_s * BUCKET_S)))
+
+    @property
+    def may_run_ahead(self) -> bool:
+        """Whether scripts may go on before their gradients have crossed between hosts, by what the user asks for: each
+        worker is alone on its host, or as if it were, and sums are native."""
+        is_native = self.compress is None and self.collective in (None, AUTO) and not self.survives
+        is_alone = self.transport != TORCH and self.num_memories == self.num_workers > 1
+        lets = strategy_of(self.strategy or DEFAULT_STRATEGY).lets_run_ahead
+        return is_native and is_alone and lets and self.options.reduce.runs_ahead is not False
 
     def __post_init__(self) -> None:
         check_job(self.script, self.num_workers, self.seed, self.steps_max)

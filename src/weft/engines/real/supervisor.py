@@ -393,4 +393,5 @@ def _reductions(job: RealJob) -> ReductionChoice:
         reduce_place=job.options.reduce.place,
         trusts_network=job.options.network.trusted,
         survives=job.survives,
+        may_run_ahead=job.may_run_ahead,
     )

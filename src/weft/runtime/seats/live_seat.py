@@ -24,8 +24,6 @@ from weft.core.seat import Replica, Reported, ScriptArrival, check_closures, che
 from weft.core.strategy import Strategy
 from weft.data.shares import check_sharing
 from weft.observe.records.left_out import refuse
-from weft.runtime.ahead import RunAhead
-from weft.runtime.background import BackgroundDriver
 from weft.runtime.building import build
 from weft.runtime.channel import Channel
 from weft.runtime.connections import Connections
@@ -33,7 +31,6 @@ from weft.runtime.driver import Wanted
 from weft.runtime.initial_values import FirstValues
 from weft.runtime.messages import Concluded, Message, Order, ScriptJoined, SpoilGradients, Welcome, WorkerJob
 from weft.runtime.reduce.between_hosts import Planner
-from weft.runtime.reduce.hosts import HostsReduce
 from weft.runtime.seats.once import Sharing
 from weft.runtime.seats.part_writing import PartWriting
 from weft.runtime.seats.result_seat import ResultSeat
@@ -95,8 +92,8 @@ class LiveSeat(ResultSeat):
         """Join with the models that are new, and give them worker 0's initial values when all workers have joined."""
         values, layout = self._replica.values(), list(self._replica.layout())
         self._first_values.offer(values)
-        size = sum(value.nbytes for value in values)
-        self._channel.send(ScriptJoined(layout, size, strategy, self._connections.port, compress))
+        size, port = sum(value.nbytes for value in values), self._connections.port
+        self._channel.send(ScriptJoined(layout, size, strategy, port, compress))
         self._welcome = self._expect_welcome()
         self._first_values.take(self._replica)
 
@@ -110,8 +107,8 @@ class LiveSeat(ResultSeat):
 
     @property
     def _last_step(self) -> int:
-        waits_for_portion = self.script.at is IN_SHARE and self._runtime.worker.wanted is not None
-        return self._step if waits_for_portion else super()._last_step
+        has_asked = self.script.at is IN_SHARE and self._runtime.worker.wanted is not None  # for a portion
+        return self._step if has_asked else super()._last_step
 
     def check_closures(self) -> None:
         check_closures(*self._strategy())
@@ -149,11 +146,7 @@ class LiveSeat(ResultSeat):
             raise
         self.script.call(RESUME)
         if runtime.needs_background:  # its thread drives at once, so the script's state must be set before
-            descriptors, may_rest = [self._channel.fileno(), *runtime.descriptors], runtime.background_may_rest
-            drive, fail = self._drive_for_script, self._fail_and_end
-            self._background = BackgroundDriver(
-                runtime.bells, descriptors, self._lock, drive, fail, may_rest, runtime.doors
-            )
+            self._drive_in_background(runtime)
 
     def _begin_training(self) -> WorkerRuntime:
         """Lay the replica out in worker 0's order; blocks until the strategy lets the script make its first step."""
@@ -180,7 +173,8 @@ class LiveSeat(ResultSeat):
         self._waiting = Waiting(
             descriptors, self.activity_clock, runtime.bells, owns_core=job.owns_core, spin_s=job.spin_s
         )
-        self._let_run_ahead(runtime)
+        if job.runs_ahead is not False:
+            runtime.let_run_ahead(self._replica, self.script, self._wait, self._driving)
         if self.kept_by is not None:
             sizes = [bucket.num_elements for bucket in runtime.world.buckets]
             for node in runtime.driver.nodes.values():
@@ -198,21 +192,6 @@ class LiveSeat(ResultSeat):
             self._wait(lambda: runtime.worker.computes == 0)
         runtime.worker.store.let_user_run()
         return runtime
-
-    def _let_run_ahead(self, runtime: WorkerRuntime) -> None:
-        driver, awaited = runtime.driver, getattr(self._replica, "awaited", None)
-        if awaited is None or not isinstance(driver.reduce, HostsReduce) or driver.shared_params is None:
-            return
-        if self.job.runs_ahead and runtime.strategy.lets_run_ahead and driver.reduce.is_alone:
-            driver.ahead = RunAhead(
-                driver.reduce, driver.shared_params, awaited, self.script, self._wait, super()._driving
-            )
-
-    def _land(self) -> None:
-        """Wait for what the script has run ahead of."""
-        ahead = self._runtime.driver.ahead if self.script.at not in BEFORE_TRAINING else None
-        if ahead is not None:
-            ahead.land_all()
 
     def _lost_before(self) -> list[int]:
         """The workers that the engine says are lost, while this one connects to the others."""
@@ -367,7 +346,7 @@ class LiveSeat(ResultSeat):
             return
         self.script.check(REPORT)
         self.settle()
-        self._land()
+        self._runtime.land()
         scored = self._runtime.strategy.scored
         with self._evaluating():
             own = {n: float(v() if callable(v) else v) for n, v in numbers.items() if scored or not callable(v)}
@@ -387,13 +366,13 @@ class LiveSeat(ResultSeat):
             return
         self.script.check(SAVE)
         self.settle()
-        self._land()
+        self._runtime.land()
         with self.script.during(SAVE):
             self._runtime.worker.store.refuse_writes()
             super().save(path, model, of=of, allow_nan=allow_nan)
 
     def _say_ended(self) -> None:
-        self._land()
+        self._runtime.land()
         with self._lock:
             self._runtime.driver.end_script()
             self._runtime.say_ended()

@@ -19,9 +19,8 @@ from weft.engines.diagnose.cluster.connections import (
     cause,
     connect,
 )
-from weft.transports.dialing import dial
+from weft.transports.dialing import Address, dial
 from weft.transports.door import listen
-from weft.transports.tcp import Address
 
 SECRET, OTHER = bytes(32), bytes([1]) * 32
 

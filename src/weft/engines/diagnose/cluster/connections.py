@@ -13,10 +13,9 @@ from secrets import token_bytes
 from time import monotonic
 
 from weft.core.errors import NodeLost, TransportError
-from weft.transports.dialing import dial
+from weft.transports.dialing import Address, dial
 from weft.transports.door import Door
 from weft.transports.handshake import NONCE_BYTES, Candidate, HandshakeRefused, Steps, answer
-from weft.transports.tcp import Address
 from weft.transports.tls import Connection
 from weft.transports.transport import Rank
 
