@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from weft.bench import contender
-from weft.bench.contender import BenchmarkContender, missing_mpi, mortal_run, mpirun, process, weft_run
+from weft.bench.contender import BenchmarkContender, missing_mpi, mortal_run, mpirun, netted_ddp, process, weft_run
 
 
 def test_a_contender_is_called_by_its_name_unless_it_stands_for_another() -> None:
@@ -49,3 +49,10 @@ def test_a_run_that_a_loss_ends_is_the_same_with_one_option() -> None:
     options = mortal_run("weft.bench.contenders.training", 2, "{}")
     assert options[6:] == ["-n", "2", "--on-loss", "stop", "--", "{}"]
     assert options[:6] == weft_run("weft.bench.contenders.training", 2, "{}")[:6]
+
+
+def test_ddp_over_emulated_links_is_started_by_a_module_of_its_own() -> None:
+    command = netted_ddp("1gbit", "weft.bench.contenders.training", 2, "{}")
+    assert command[1:4] == ["-P", "-m", "weft.bench.netted_ddp"]
+    assert Path(command[4]).is_file()
+    assert command[5:] == ["2", "1gbit", "{}"]

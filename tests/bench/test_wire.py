@@ -1,5 +1,6 @@
 """`weft bench wire`."""
 
+from weft.bench.contender import script_of
 from weft.bench.contenders.training import TOGETHER
 from weft.bench.wire import WIRE
 
@@ -27,7 +28,7 @@ def test_in_namespaces_weft_starts_its_rival_too_and_on_loopback_torch_does() ->
     assert (rival.name, rival.ratio_name) == ("ddp-netted", "ddp")
     assert rival.launcher is not None
     command = " ".join(rival.launcher(rival.module, 2, "task"))
-    assert command.endswith("training.py -n 2 --transport tcp --net 1gbit,0.2ms --baseline ddp -- task")
+    assert command.endswith("-m weft.bench.netted_ddp " + str(script_of(rival.module)) + " 2 1gbit,0.2ms task")
     assert [one.name for one in WIRE.competing(WIRE.works[0])] == ["weft", "ddp", "ddp-view"]
 
 

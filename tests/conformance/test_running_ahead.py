@@ -9,7 +9,7 @@ from weft.config.options import Options, ReduceOptions
 from weft.engines.real.outcome import RealOutcome
 
 SCRIPT = """
-import copy, hashlib, io, sys, threading
+import copy, hashlib, io, threading, time
 import numpy as np
 import torch
 import weft
@@ -19,7 +19,7 @@ torch.manual_seed(0)
 x, y = torch.randn(96, 1, 6, 6), torch.randint(0, 3, (96,))
 loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=4)
 model = nn.Sequential(
-    nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(128, 40), nn.ReLU(), nn.Linear(40, 3)
+    nn.Conv2d(1, 8, 3), NORM, nn.ReLU(), nn.Flatten(), nn.Linear(128, 40), nn.ReLU(), nn.Linear(40, 3)
 )
 optimizer = MAKE_OPTIMIZER
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5, 0.7)
@@ -33,6 +33,7 @@ BEFORE
 for epoch in worker.epochs(2):
     for inputs, labels in worker.share(loader):
         optimizer.zero_grad()
+        time.sleep(0.01 * worker.rank)  # the other one runs ahead of this one's gradients
         loss = nn.functional.cross_entropy(model(inputs), labels)
         loss.backward()
         IN_BACKWARD
@@ -75,6 +76,7 @@ def in_thread(function):
 """
 LOOPS = {
     "plain": ("", "", ""),
+    "buffers": ("", "", ""),
     "reads after the step": (READS, "", "reads[worker.steps % len(reads)]()"),
     "clip": ("", "nn.utils.clip_grad_norm_(model.parameters(), 0.5)", ""),
     "norms of gradients": ("", "note(sum(p.grad.norm().item() for p in model.parameters()))", ""),
@@ -85,8 +87,8 @@ LOOPS = {
     "hook": ("optimizer.register_step_post_hook(lambda *_: note(model[0].weight.sum().item()))", "", ""),
 }
 STEPS_AHEAD = {
-    "plain": 24, "reads after the step": 24, "clip": 1, "norms of gradients": 1, "gradients without asking torch": 1,
-    "weights clamped": 1, "steps skipped": 24, "zeros kept": 1, "hook": 0,
+    "plain": 24, "buffers": 24, "reads after the step": 24, "clip": 1, "norms of gradients": 1,
+    "gradients without asking torch": 1, "weights clamped": 1, "steps skipped": 24, "zeros kept": 1, "hook": 0,
 }  # fmt: skip
 """In how many of 24 steps the script runs ahead; what is refused is seen in the first, as a rule."""
 
@@ -94,7 +96,8 @@ STEPS_AHEAD = {
 def run(folder: Path, loop: str, optimizer: str, *, runs_ahead: bool) -> tuple[list[str], RealOutcome]:
     before, in_backward, after = LOOPS[loop]
     script, heard = folder / "train.py", Heard()
-    text = SCRIPT.replace("MAKE_OPTIMIZER", optimizer).replace("BEFORE", before)
+    norm = "nn.BatchNorm2d(8)" if loop == "buffers" else "nn.Identity()"
+    text = SCRIPT.replace("NORM", norm).replace("MAKE_OPTIMIZER", optimizer).replace("BEFORE", before)
     script.write_text(text.replace("IN_BACKWARD", in_backward).replace("AFTER", after))
     options = Options(reduce=ReduceOptions(runs_ahead=runs_ahead))
     outcome = real(script, 2, "allreduce", heard=heard, transport="tcp", options=options)

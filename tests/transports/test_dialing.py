@@ -9,7 +9,7 @@ from time import monotonic
 import pytest
 
 from weft.core.errors import ConfigError, NodeLost, TransportError
-from weft.transports.dialing import dial, to_ip
+from weft.transports.dialing import check_loopback, dial, to_ip
 from weft.transports.door import Door, listen
 from weft.transports.handshake import NONCE_BYTES, answer
 
@@ -76,3 +76,9 @@ def test_a_name_is_no_address() -> None:
     with pytest.raises(ConfigError, match="'mill' is not an IP address"):
         to_ip("mill")
     assert to_ip("::1").is_loopback
+
+
+def test_plain_connections_are_for_loopback_only() -> None:
+    check_loopback([(0, ("127.0.0.1", 1)), (1, ("::1", 2))])
+    with pytest.raises(ConfigError, match=r"rank 1 is at '10\.0\.0\.7', off loopback"):
+        check_loopback([(0, ("127.0.0.1", 1)), (1, ("10.0.0.7", 2))])

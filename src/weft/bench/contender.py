@@ -82,6 +82,11 @@ def weft_with(options: Sequence[str], module: str, num_processes: int, task: str
     return python_module("weft", ["run", str(script_of(module)), "-n", str(num_processes), *options, "--", task])
 
 
+def netted_ddp(links: str, module: str, num_processes: int, task: str) -> list[str]:
+    """DistributedDataParallel in network namespaces with these links."""
+    return python_module("weft.bench.netted_ddp", [str(script_of(module)), str(num_processes), links, task])
+
+
 def script_of(module: str) -> Path:
     """The file of a module of Weft."""
     return ROOT.joinpath(*module.split(".")).with_suffix(".py")

@@ -2,23 +2,24 @@
 
 The workers are processes of one machine that behave as if they were apart (--transport tcp, --hosts 2), so the wire is
 the loopback interface; DistributedDataParallel's Gloo uses it as it is, with neither encryption nor authentication.
-Over emulated links of 1 Gbit/s, Weft starts DistributedDataParallel, too (--baseline ddp): its processes have to be in
-the network namespaces that Weft makes.
+Over emulated links of 1 Gbit/s, Weft starts DistributedDataParallel, too: its processes have to be in the network
+namespaces that Weft makes.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import partial
 
 from weft.bench.benchmark import Benchmark, Work
-from weft.bench.contender import BenchmarkContender, weft_with
+from weft.bench.contender import BenchmarkContender, netted_ddp, weft_with
 from weft.bench.throughput import TRAINING
 
+LINKS = "1gbit,0.2ms"
 TCP, PLAIN, TLS, GIGABIT = "tcp", "plain", "tls", "1gbit"
 WAYS: Mapping[str, Sequence[str]] = {
     TCP: ("--transport", "tcp"),
     PLAIN: ("--hosts", "2", "--set", "network.trusted=true"),
     TLS: ("--hosts", "2"),
-    GIGABIT: ("--transport", "tcp", "--net", "1gbit,0.2ms"),
+    GIGABIT: ("--transport", "tcp", "--net", LINKS),
 }
 """How Weft is started, by what a work's name ends with."""
 RUNS = ((2, TCP), (2, PLAIN), (2, TLS), (4, PLAIN), (4, TLS), (2, GIGABIT))
@@ -59,7 +60,7 @@ WIRE = Benchmark(
             TRAINING,
             rival="ddp",
             only=IN_NAMESPACES,
-            launcher=partial(weft_with, (*WAYS[GIGABIT], "--baseline", "ddp")),
+            launcher=partial(netted_ddp, LINKS),
         ),
     ),
     bars={f"ddp/{num}x{workload}-{way}": bar(workload, way) for workload in WORKLOADS for num, way in RUNS},
