@@ -47,7 +47,7 @@ PLAIN_WORDS = set(
     re.findall(
         r"\w+",
         """
-    advice agreed ahead api before between building calibrate check child choice compare core default diagnose
+    advice agreed api before between building calibrate check child choice compare core default diagnose
     diagnosis driving dry echo env evaluating exit explanation factory failure fd finding first foreign forked framed
     function hop initial interface job json lambda late launch load local look machine main measure memory metric
     namespace netem network off once orderly output param passing pause plain probe process processor real reduce

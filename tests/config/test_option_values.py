@@ -12,7 +12,6 @@ from weft.core.errors import ConfigError
 def test_texts_become_what_they_say() -> None:
     where = "--set a.b"
     assert option_values.truth("True", where)
-    assert [option_values.sometimes(text, where) for text in ("auto", "True", "false")] == [None, True, False]
     assert (option_values.whole("3", where), option_values.size("4KiB", where)) == (3, 4096)
     assert option_values.words("cpu=1", where) == "cpu=1"
     assert option_values.path("a/b.json", where) == Path("a/b.json")

@@ -70,15 +70,15 @@ def halves() -> tuple[Half, Half, MixedTransport]:
 def test_frames_for_this_host_go_to_a_place_in_the_rings_and_others_to_a_rank_by_socket() -> None:
     rings, sockets, mixed = halves()
     mixed.send(5, b"h", b"d", None)
-    mixed.send(1, b"H", b"D", None, urgency=3)
-    assert rings.sent == [(1, b"h", b"d", None, None, 0)]
-    assert sockets.sent == [(1, b"H", b"D", None, None, 3)]
+    mixed.send(1, b"H", b"D", None)
+    assert rings.sent == [(1, b"h", b"d", None, None)]
+    assert sockets.sent == [(1, b"H", b"D", None, None)]
 
 
 def test_memory_is_lent_and_found_in_both_halves() -> None:
     rings, sockets, mixed = halves()
     mixed.send(1, b"H", b"D", None, "sums")
-    assert sockets.sent[0][-2] == "sums"
+    assert sockets.sent[0][-1] == "sums"
     mixed.take_back("sums")
     mixed.receive_into(len)  # type: ignore[arg-type]
     assert rings.asked == sockets.asked == ["sums", len]

@@ -9,7 +9,7 @@ from weft.config.registry import AUTO as CHEAPEST
 from weft.config.registry import COLLECTIVES
 from weft.config.units import num_bytes
 from weft.core.errors import ConfigError, did_you_mean
-from weft.cost.staging import AUTO, PLACES
+from weft.cost.staging import PLACES
 
 
 def truth(value: str, where: str) -> bool:
@@ -48,11 +48,6 @@ def place(value: str, where: str) -> str:
     if value not in PLACES:
         raise ConfigError(f"{where} is '{value}', but wants a place.\n  {did_you_mean(value, PLACES)}")
     return value
-
-
-def sometimes(value: str, where: str) -> bool | None:
-    """'true', 'false', or 'auto': None."""
-    return None if value.lower() == AUTO else truth(value, where)
 
 
 def collective(value: str, where: str) -> str:

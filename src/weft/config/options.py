@@ -88,12 +88,7 @@ class Data:
 class BucketOptions:
     """How a model is cut into buckets."""
 
-    bytes_max: int | None = field(
-        default=None,
-        metadata=_told(
-            option_values.size, "1MiB", "size of a bucket of gradients; default: 4MiB, less over a slow --net"
-        ),
-    )
+    bytes_max: int = field(default=4 << 20, metadata=_told(option_values.size, "4MiB", "size of a bucket of gradients"))
 
 
 @dataclass(frozen=True)
@@ -136,12 +131,6 @@ class ReduceOptions:
     )
     place: str = field(
         default=AUTO, metadata=_told(option_values.place, "host", "where devices' sums are made: auto, host, device")
-    )
-    runs_ahead: bool | None = field(
-        default=None,
-        metadata=_told(
-            option_values.sometimes, "false", "scripts go on before gradients have crossed: auto, where that pays"
-        ),
     )
 
 

@@ -46,15 +46,6 @@ class Strategy:
         return False
 
     @property
-    def lets_run_ahead(self) -> bool:
-        """Its peers do nothing with a reduced gradient but apply it at the step, with the script's optimizer.
-
-        Then a worker may be told that its gradients are reduced before they are, and update its parameters when the
-        script needs them.
-        """
-        return False
-
-    @property
     def allows_closures(self) -> bool:
         """Optimizers may compute the gradient again and again in one step, as LBFGS does: between the calls of their
         closure parameters move only by the optimizer, and workers either reduce every call alike or share nothing."""

@@ -89,7 +89,7 @@ def setting_of(job: RealJob, welcome: Welcome, num_bytes: int) -> RunDescription
     return RunDescription(
         Way(welcome.strategy, welcome.compress, job.sharing),
         num_bytes,
-        job.bucket_bytes_max,
+        job.options.buckets.bytes_max,
         job.transport,
         job.network,
         max(1, len(os.sched_getaffinity(0)) // job.options.worker.threads),

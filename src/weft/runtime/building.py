@@ -19,7 +19,6 @@ from weft.core.strategy import Strategy, all_kinds
 from weft.core.world import World
 from weft.cost.links import Link
 from weft.cost.staging import prices_s
-from weft.runtime.ahead import Wait
 from weft.runtime.connections import LOOPBACK, TCP, TORCH, Connections
 from weft.runtime.driver import Driver
 from weft.runtime.mailbox import Mailbox, kinds_of, rank_of
@@ -38,7 +37,7 @@ from weft.runtime.reduce.device import (
 from weft.runtime.reduce.hosts import HostsReduce
 from weft.runtime.reduce.shared import SharedReduce
 from weft.runtime.shared_params import STEPPING, SharedParams
-from weft.runtime.worker_runtime import WorkerRuntime
+from weft.runtime.worker_runtime import Wait, WorkerRuntime
 from weft.store.arena import Arena
 from weft.store.building import build_store
 from weft.store.coded import coded_bytes_max

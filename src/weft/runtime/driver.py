@@ -36,7 +36,6 @@ from weft.core.recorder import TraceHash, node_rng
 from weft.core.script_state import EXIT, IN_STEP, READS_PARAMS, RESUME
 from weft.core.strategy import Strategy, all_kinds
 from weft.core.world import World
-from weft.runtime.ahead import RunAhead
 from weft.runtime.mailbox import Mailbox
 from weft.runtime.measure.tracer import Tracer
 from weft.runtime.shared_params import SharedParams
@@ -139,8 +138,6 @@ class Driver:
         self.reduce: Reducing | None = None
         self.shared_params: SharedParams | None = None
         """The shared update, where the workers of a host have one copy of the parameters."""
-        self.ahead: RunAhead | None = None
-        """Puts updates off, where the script may run ahead."""
         self._local: deque[tuple[DrivenNode, Received, Payload, Any]] = deque()
         """Messages between nodes of this process, which no transport carries."""
         self.view_change = ViewChange(self, mailbox)
@@ -338,9 +335,7 @@ class Driver:
 
     def _apply(self, node: DrivenNode, updates: list[Apply]) -> int:
         check_stepped(updates[0], has_stepped=node.script.at is IN_STEP)
-        if self.ahead is not None and self.ahead.is_ahead:
-            self.ahead.put_off(updates, node.store.apply)
-        elif self.shared_params is None:
+        if self.shared_params is None:
             node.store.apply(updates)
         else:
             self.shared_params.update(lambda: node.store.apply(updates))
@@ -381,8 +376,15 @@ class Driver:
         hyper = store.hyper() if body is not None and self._kinds[action.kind] else None
         if action.to in self.nodes:
             payload = None if body is None else store.operand(body).copy()
-            inbox = None if body is None else Buffer(INBOX, body.bucket, body.part)
-            event = Received(node.id, action.kind, action.clock, action.bucket, inbox, action.weight, action.data)
+            event = Received(
+                node.id,
+                action.kind,
+                action.clock,
+                action.bucket,
+                None if body is None else Buffer(INBOX, body.bucket, body.part),
+                action.weight,
+                action.data,
+            )
             self._local.append((self.nodes[action.to], event, payload, hyper))
             if self._tracer is not None:
                 size, now_s = 0 if payload is None else payload.nbytes, time.perf_counter()

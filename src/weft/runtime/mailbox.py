@@ -264,7 +264,6 @@ class Mailbox:
         data: bytes,
         body: Array | None,
         lent_for: Hashable | None = None,
-        urgency: int = 0,
     ) -> None:
         assert self.transport is not None
         itemsize, num_bytes = (0, 0) if body is None else (body.itemsize, body.nbytes)
@@ -277,10 +276,10 @@ class Mailbox:
             return
         self.sent[rank] += 1
         if self._tracer is None:
-            self.transport.send(rank, header.pack(), data, memory, lent_for, urgency)
+            self.transport.send(rank, header.pack(), data, memory, lent_for)
             return
         since_s = time.perf_counter()
-        self.transport.send(rank, header.pack(), data, memory, lent_for, urgency)
+        self.transport.send(rank, header.pack(), data, memory, lent_for)
         self._tracer.sent(source, to, kind, clock, HEADER_BYTES + len(data) + num_bytes, since_s)
 
     def _take(self, frame: Frame) -> None:
@@ -338,8 +337,7 @@ class Mailbox:
             (bucket, (0, 0) if part is None else (part.which, part.of)),
             key if is_lent else None,
         )
-        # backward fills the first layers' gradients last, and the next forward needs these parameters first
-        self._send_frame(to, SUMS[lane], self._me, number, *bucket_and_part, 1.0, about, values, lent_for, bucket)
+        self._send_frame(to, SUMS[lane], self._me, number, *bucket_and_part, 1.0, about, values, lent_for)
 
     def take_back(self, lent_for: Hashable) -> None:
         """Copy what was lent for this, of a bucket's last sum or by a store, and has not left yet."""

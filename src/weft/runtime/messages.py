@@ -100,9 +100,6 @@ class WorkerJob(Struct, frozen=True, tag=True, kw_only=True):
     trusts_network: bool = False
     """--set network.trusted: nothing between hosts is encrypted, and libraries that do not authenticate (Gloo, NCCL)
     may be used there."""
-    runs_ahead: bool | None = None
-    """Whether the script goes on before its gradients are reduced, where each use of what is awaited is known; None:
-    where it would wait for long."""
     survives: bool = False
     """Whether the others go on when this worker is lost, so that its memory must not be theirs."""
     must_survive: bool = True

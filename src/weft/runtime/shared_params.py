@@ -122,17 +122,6 @@ class SharedParams:
         for bucket in apart:  # the script has written to no other since: it waits in this step
             self.num_copies += arena.refresh(PARAMS, bucket, self._views[bucket])
 
-    def is_untouched(self) -> bool:
-        """Whether the script has never written to the parameters itself."""
-        return not any(self._arena.was_written(PARAMS, bucket) for bucket in self._views)
-
-    def promise(self) -> None:
-        """This worker, the only one of its host, will update all buckets by the last reduction before it contributes
-        to the next one."""
-        arena, version = self._arena, self.version
-        for word in (STEPPING, COMMITTED):
-            arena.words[arena.worker_line(arena.local_rank) + word] = version
-
     def lose(self, lost: Sequence[int]) -> None:
         """The processes of these workers are dead: their stretches of the update under way are finished by another."""
         self._lost.update(self._arena.ranks.index(rank) for rank in lost)

@@ -1,22 +1,19 @@
 """The worker runtime: memory, transport, peers and driver of a worker process, once its model's layout is known."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core.names import NodeId, Result
 from weft.core.recorder import Recording, replay
-from weft.core.script_state import ScriptState
 from weft.core.strategy import Strategy
 from weft.core.world import World
 from weft.data.share_records import Reached
 from weft.observe.records.status import CodingStatus, DeviceStatus, LinkStatus, in_all
-from weft.runtime.ahead import Driving, RunAhead, Wait, WaitingShare
 from weft.runtime.driver import DrivenNode, Driver
 from weft.runtime.mailbox import Mailbox
 from weft.runtime.measure.metrics import Metrics
 from weft.runtime.messages import Concluded, WorkerJob
 from weft.runtime.reduce.device import DeviceReduce
-from weft.runtime.reduce.hosts import HostsReduce
 from weft.store.arena import Arena
 from weft.store.coded import told_by
 from weft.store.result import ResultModel
@@ -25,6 +22,8 @@ from weft.transports.bells import Bells
 REACHED = 4
 """The first of three words of a worker's own line in the arena: shares begun, the oldest that is open, its rounds."""
 NONE = -1
+
+Wait = Callable[[Callable[[], bool]], None]
 
 
 class WorkerRuntime:
@@ -84,26 +83,6 @@ class WorkerRuntime:
         """Of these, what tells of strangers, which connect whatever the script does."""
         assert self._mailbox.transport is not None
         return self._mailbox.transport.door_set()
-
-    def let_run_ahead(self, replica: Any, script: ScriptState, wait: Wait, driving: Driving) -> None:
-        """Let the script run ahead where that can be, always or where it pays, as the job says."""
-        driver = self.driver
-        reduce, params, awaited = driver.reduce, driver.shared_params, getattr(replica, "awaited", None)
-        if not self.strategy.lets_run_ahead or awaited is None or params is None:
-            return
-        if isinstance(reduce, HostsReduce) and reduce.is_alone:
-            share = None if self._job.runs_ahead else WaitingShare()
-            driver.ahead = RunAhead(reduce, params, awaited, script, wait, driving, share)
-
-    def land(self) -> None:
-        """Wait for what the script has run ahead of."""
-        if self.driver.ahead is not None:
-            self.driver.ahead.land_all()
-
-    @property
-    def steps_ahead(self) -> int:
-        """In how many steps the script has run ahead."""
-        return 0 if self.driver.ahead is None else self.driver.ahead.num_steps
 
     def is_choked(self) -> bool:
         """Whether the outbox exceeds `outbox_bytes_max`, so that the script has to wait (backpressure)."""

@@ -39,10 +39,6 @@ class AllReduce(Strategy):
         return True
 
     @property
-    def lets_run_ahead(self) -> bool:
-        return True
-
-    @property
     def allows_closures(self) -> bool:
         return True
 

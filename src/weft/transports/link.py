@@ -1,13 +1,14 @@
 """A link: one authenticated TCP or TLS connection to another process; sends and receives frames without blocking."""
 
 import socket
+from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
+from itertools import islice
 
 from weft.core.errors import NodeLost, TransportError
 from weft.transports.dialing import to_ip
 from weft.transports.frames import DATA_BYTES_MAX, HEADER_BYTES, Header, check_data
-from weft.transports.outbox import Outbox
 from weft.transports.tls import Connection, TlsError, TlsSocket
 from weft.transports.transport import FindRoom, Frame, Rank
 
@@ -20,11 +21,6 @@ SLICE_BYTES = 1 << 20
 
 LOW_WATER_BYTES = 128 << 10
 """While at least so much of a body is awaited, the kernel wakes nobody for less: packets are small."""
-
-TCP_NOTSENT_LOWAT = 25
-"""Linux's number of an option that Python does not name."""
-UNSENT_BYTES = 512 << 10
-"""What the kernel takes besides what is under way: 4 ms at 1 Gbit/s."""
 
 PIECES_MAX = 16
 """Pieces of the outbox that are passed to the kernel at a time."""
@@ -46,12 +42,12 @@ class SocketLink:
         with suppress(OSError):  # who has hung up already is found out when it is read from
             if to_ip(sock.getpeername()[0]).is_loopback:  # nothing is lost or late there: BBR would pace it in vain
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
-            else:  # what waits in the kernel cannot be overtaken by what is more urgent
-                sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES)
         self.rank = rank
         self.sock = sock
         self.said_goodbye = False
-        self._outbox = Outbox()
+        self._waiting_bytes = 0
+        self._outbox: deque[tuple[memoryview, Hashable | None]] = deque()
+        """What waits, and for what it is lent; None: it was copied, or never changes."""
         self._is_deaf = False
         self._tls = sock if isinstance(sock, TlsSocket) else None
         if self._tls is not None:
@@ -73,55 +69,58 @@ class SocketLink:
     @property
     def waiting_bytes(self) -> int:
         """Bytes that have not left, encrypted or not."""
-        return self._outbox.num_bytes + (0 if self._tls is None or self._is_deaf else self._tls.unsent_bytes)
+        return self._waiting_bytes + (0 if self._tls is None or self._is_deaf else self._tls.unsent_bytes)
 
-    def send(self, pieces: Sequence[Piece], lent_for: Hashable | None = None, urgency: int = 0) -> tuple[int, bool]:
+    def send(self, pieces: Sequence[Piece], lent_for: Hashable | None = None) -> tuple[int, bool]:
         """Send what the socket takes and keep the rest, a copy of it unless it is lent; the number of bytes sent, and
-        if some were copied. Of what is kept, the most urgent frame leaves first.
+        if some were copied.
 
         The copy is made slice by slice, because the other end reads meanwhile: often most of a large body still goes
         from its own memory to the socket.
         """
         num_gone, is_copied, rest = 0, False, [memoryview(piece) for piece in pieces if piece]
-        while rest and not self._outbox:
-            taken = self._push(rest)
+        while rest:
+            taken = 0 if self._outbox else self._push(rest)
             num_gone += taken
             rest = _without(rest, taken)
-            if not taken:
-                break
-        if not rest:
-            return num_gone, False
-        frame = self._outbox.begin(urgency)
-        for piece in rest:
-            if lent_for is not None:
-                self._outbox.add(frame, piece, None if piece.readonly else lent_for)
+            if not rest or taken:
                 continue
-            while piece:
-                taken = self._push([piece]) if self._outbox.waits_for(frame) else 0
-                num_gone += taken
-                piece = piece[taken:]
-                if piece and not taken:
-                    copy = bytes(piece[:SLICE_BYTES])
-                    self._outbox.add(frame, memoryview(copy))
-                    piece = piece[len(copy) :]
-                    num_gone += self.flush()
-                    is_copied = True
-        self._outbox.end(frame)
+            if lent_for is not None:
+                self._outbox.extend((piece, None if piece.readonly else lent_for) for piece in rest)
+                self._waiting_bytes += sum(map(len, rest))
+                break
+            copy = bytes(rest[0][:SLICE_BYTES])
+            rest = _without(rest, len(copy))
+            self._outbox.append((memoryview(copy), None))
+            self._waiting_bytes += len(copy)
+            num_gone += self.flush()
+            is_copied = True
         return num_gone, is_copied
 
     def take_back(self, lent_for: Hashable) -> int:
         """Copy what waits and is lent for this purpose; returns the number of copies."""
-        return self._outbox.take_back(lent_for)
+        num_copies = 0
+        for index, (piece, purpose) in enumerate(self._outbox):
+            if purpose == lent_for:
+                self._outbox[index] = memoryview(bytes(piece)), None
+                num_copies += 1
+        return num_copies
 
     def flush(self) -> int:
         """Send from the outbox what the socket takes; the number of bytes sent."""
         num_gone = 0
-        while pieces := self._outbox.first(PIECES_MAX):
+        while self._outbox:
+            pieces = [piece for piece, _ in islice(self._outbox, PIECES_MAX)]
             gone = self._push(pieces)
+            num_gone += gone
+            left = _without(pieces, gone)
+            for _ in range(len(pieces) - len(left)):
+                self._outbox.popleft()
+            if left:
+                self._outbox[0] = left[0], self._outbox[0][1]
             if not gone:
                 break
-            self._outbox.drop(gone)
-            num_gone += gone
+        self._waiting_bytes -= num_gone
         if self._tls is not None and not self._outbox:
             self._push(())
         return num_gone

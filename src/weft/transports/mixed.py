@@ -28,19 +28,13 @@ class MixedTransport:
         return self._sockets.refused  # only processes of this run have the rings' memfd
 
     def send(
-        self,
-        to: Rank,
-        header: bytes,
-        data: bytes,
-        body: memoryview | None,
-        lent_for: Hashable | None = None,
-        urgency: int = 0,
+        self, to: Rank, header: bytes, data: bytes, body: memoryview | None, lent_for: Hashable | None = None
     ) -> None:
         local_rank = self._local_ranks.get(to)
         if local_rank is None:
-            self._sockets.send(to, header, data, body, lent_for, urgency)
+            self._sockets.send(to, header, data, body, lent_for)
         else:
-            self._rings.send(local_rank, header, data, body, lent_for, urgency)
+            self._rings.send(local_rank, header, data, body, lent_for)
 
     def take_back(self, lent_for: Hashable) -> None:
         self._rings.take_back(lent_for)

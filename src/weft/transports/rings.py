@@ -69,13 +69,7 @@ class RingTransport:
         return words, self._memory[start + WORDS_BYTES : start + size]
 
     def send(
-        self,
-        to: Rank,
-        header: bytes,
-        data: bytes,
-        body: memoryview | None,
-        lent_for: Hashable | None = None,
-        urgency: int = 0,
+        self, to: Rank, header: bytes, data: bytes, body: memoryview | None, lent_for: Hashable | None = None
     ) -> None:
         """Whatever is lent is copied at once: the ring is memory of its own."""
         raw = b"" if body is None else body.cast("B")

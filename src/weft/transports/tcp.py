@@ -38,8 +38,6 @@ TURN_BYTES_MAX = 4 << 20
 """Frames and bytes that one turn reads from one connection at most, so that the others get theirs."""
 SPINS = 16
 """Polls before sleeping, about a microsecond each: an answer often comes sooner than a sleeper wakes."""
-LAST = -1
-"""The urgency of the goodbye: everything else leaves before it."""
 LINGER_S_MAX = 1.0
 LOOK_S = 0.05
 """How often to look, while connecting, who is lost."""
@@ -236,13 +234,7 @@ class TcpTransport:
         self._find_room = find_room
 
     def send(
-        self,
-        to: Rank,
-        header: bytes,
-        data: bytes,
-        body: memoryview | None,
-        lent_for: Hashable | None = None,
-        urgency: int = 0,
+        self, to: Rank, header: bytes, data: bytes, body: memoryview | None, lent_for: Hashable | None = None
     ) -> None:
         link = self._links.get(to)
         if link is None and self._on_broken is not None:
@@ -252,7 +244,7 @@ class TcpTransport:
         was_waiting = link.waiting_bytes
         # An empty memoryview cannot be cast.
         raw = body.cast("B") if body is not None and body.nbytes else b""
-        num_bytes, is_copied = link.send((header, data, raw), lent_for, urgency)
+        num_bytes, is_copied = link.send((header, data, raw), lent_for)
         self.bytes_sent += num_bytes
         self.num_copies += is_copied
         self._watch(link, was_waiting)
@@ -354,7 +346,7 @@ class TcpTransport:
         if self._is_closed:
             return
         for rank in self._links:
-            self.send(rank, GOODBYE, b"", None, urgency=LAST)
+            self.send(rank, GOODBYE, b"", None)
         deadline_s = self._clock() + LINGER_S_MAX
         while self._links and self.outbox_bytes() and self._clock() < deadline_s:
             self.wait(0.01)

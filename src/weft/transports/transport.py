@@ -55,19 +55,12 @@ class Transport(Protocol):
         ...
 
     def send(
-        self,
-        to: Rank,
-        header: bytes,
-        data: bytes,
-        body: memoryview | None,
-        lent_for: Hashable | None = None,
-        urgency: int = 0,
+        self, to: Rank, header: bytes, data: bytes, body: memoryview | None, lent_for: Hashable | None = None
     ) -> None:
         """Send a frame to process `to`; never blocks.
 
         A body that is `lent_for` a purpose is read when it leaves: its memory must not change before that, or before
-        `take_back` of that purpose. Of all frames that wait for a process, the most urgent leave first, and equally
-        urgent ones in order.
+        `take_back` of that purpose.
         """
         ...
 

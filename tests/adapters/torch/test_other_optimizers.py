@@ -3,11 +3,8 @@
 from pathlib import Path
 
 import pytest
-import torch
 from support.scripts.training_scripts import TORCH, TORCH_JOIN, TORCH_TRAIN, simulated, write
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from weft.adapters.torch.other_optimizers import has_hooks, refuse_other_optimizers
 from weft.core.errors import ConfigError
 
 OTHER = "other = torch.optim.SGD({}, lr=0.1)\n"
@@ -27,19 +24,3 @@ def test_its_step_on_parameters_that_joined_is_refused(tmp_path: Path) -> None:
 def test_its_step_on_parameters_of_its_own_is_no_objection(tmp_path: Path) -> None:
     path = write(tmp_path, TORCH, TORCH_JOIN, OTHER.format("[nn.Parameter(torch.zeros(1))]"), STEP)
     assert simulated(path, 2, "allreduce").facts.steps[0] > 0
-
-
-def test_hooks_of_the_scripts_own_are_known_and_that_one_is_not_its_own() -> None:
-    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
-    refuse_other_optimizers()
-    assert not has_hooks(optimizer)
-    for register in (
-        optimizer.register_step_pre_hook,
-        optimizer.register_step_post_hook,
-        register_optimizer_step_pre_hook,
-        register_optimizer_step_post_hook,
-    ):
-        hook = register(lambda *_: None)
-        assert has_hooks(optimizer)
-        hook.remove()
-        assert not has_hooks(optimizer)

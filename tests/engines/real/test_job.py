@@ -1,7 +1,6 @@
 """A run on real workers is checked before anything starts."""
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,9 @@ from weft.checkpoints.manifest import RunFacts
 from weft.checkpoints.taking import CheckpointPlan
 from weft.config.chaos import ChaosPlan
 from weft.config.devices import FakeKind
-from weft.config.network import EmulatedNetwork, read_network
+from weft.config.network import EmulatedNetwork
 from weft.config.on_loss import STOP
-from weft.config.options import BucketOptions, Checked, Options, ReduceOptions
+from weft.config.options import Checked, Options
 from weft.core.errors import ConfigError
 from weft.engines.real.job import RealJob, spread, survivable
 
@@ -220,45 +219,6 @@ def test_workers_share_a_memory_unless_they_talk_by_sockets(tmp_path: Path) -> N
     script.write_text("")
     memories = {t: RealJob(script=script, num_workers=3, transport=t).num_memories for t in ("shm", "tcp", "torch")}
     assert memories == {"shm": 1, "tcp": 3, "torch": 1}
-
-
-@pytest.mark.parametrize(
-    ("asked", "may"),
-    [
-        ({"transport": "tcp"}, True),
-        ({"hosts": (0, 1)}, True),
-        ({"transport": "tcp", "collective": "auto"}, True),
-        ({}, False),
-        ({"num_workers": 4, "hosts": (0, 0, 1, 1)}, False),
-        ({"transport": "torch", "hosts": (0, 1)}, False),
-        ({"transport": "tcp", "compress": "fp16"}, False),
-        ({"transport": "tcp", "collective": "ring"}, False),
-        ({"transport": "tcp", "strategy": "gossip"}, False),
-        ({"transport": "tcp", "on_loss": "replace"}, False),
-        ({"transport": "tcp", "options": Options(reduce=ReduceOptions(runs_ahead=False))}, False),
-    ],
-    ids=str,
-)
-def test_scripts_may_run_ahead_of_native_sums_where_each_worker_is_alone_on_its_host(
-    asked: dict[str, Any], may: bool, tmp_path: Path
-) -> None:
-    script = tmp_path / "train.py"
-    script.write_text("")
-    job = RealJob(script=script, **{"num_workers": 2, **asked})
-    assert job.may_run_ahead is may
-    slow = replace(job, transport="tcp", network=read_network("1gbit,0.2ms")) if "hosts" not in asked else job
-    runs = slow.may_run_ahead and slow.network is not None
-    assert slow.bucket_bytes_max == (625_000 if runs else 4 << 20)
-
-
-@pytest.mark.parametrize(("links", "expected"), [("10mbit", 256 << 10), ("1gbit", 625_000), ("100gbit", 4 << 20)])
-def test_buckets_are_what_the_slowest_link_carries_in_5_ms(links: str, expected: int, tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    script.write_text("")
-    job = RealJob(script=script, num_workers=2, transport="tcp", network=read_network(f"{links},1ms"))
-    assert job.bucket_bytes_max == expected
-    asked = replace(job, options=Options(buckets=BucketOptions(bytes_max=1000)))
-    assert asked.bucket_bytes_max == 1000
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,6 @@ FIRST = Status(
     staleness_max=3.0,
     bytes_sent=1000,
     num_copies=5,
-    steps_ahead=3,
     refused=1,
     steps_total=20,
     doing="ended",
@@ -128,7 +127,6 @@ def test_every_worker_has_figures_of_its_own() -> None:
         "staleness_max": 4.0,
         "bytes_sent": 1000,
         "copies": 5,
-        "steps_ahead": 3,
         "coding": None,
         "device": None,
     }

@@ -9,7 +9,7 @@ from weft.config.compression import cheapest, codec
 from weft.config.network import EmulatedNetwork
 from weft.config.registry import strategy as strategy_of
 from weft.cost.links import Link
-from weft.engines.real.reduce_choice import AHEAD, GOES_ON, ONE_STREAM, PLACES, ChosenReduction, ReductionChoice
+from weft.engines.real.reduce_choice import GOES_ON, ONE_STREAM, PLACES, ChosenReduction, ReductionChoice
 from weft.runtime.connections import LINKS, SHM, TCP, TLS, TORCH
 
 TWO_HOSTS = (0, 0, 1, 1)
@@ -154,19 +154,3 @@ def test_that_sums_between_hosts_could_not_survive_is_said_where_they_would_have
 )
 def test_how_native_reductions_are_done_is_said(asked: dict[str, Any], layout: list[str], native: str) -> None:
     assert choice(**asked).explain(strategy_of("allreduce"), "allreduce", None, 100_000, layout).native == native
-
-
-@pytest.mark.parametrize(
-    ("strategy", "compress", "asked", "is_said"),
-    [
-        ("allreduce", None, {"may_run_ahead": True}, True),
-        ("allreduce", None, {}, False),
-        ("local_sgd(period=2)", None, {"may_run_ahead": True}, False),
-        ("allreduce", "fp16", {"may_run_ahead": True}, False),
-    ],
-)
-def test_that_scripts_may_run_ahead_is_said(
-    strategy: str, compress: str | None, asked: dict[str, Any], is_said: bool
-) -> None:
-    told = choice(transport=TCP, **asked).explain(strategy_of(strategy), strategy, compress, 100_000, [])
-    assert told.native.endswith(AHEAD) is is_said

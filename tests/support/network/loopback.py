@@ -38,13 +38,7 @@ class Wire:
         self.taken_back: list[Hashable] = []
 
     def send(
-        self,
-        to: Rank,
-        header: bytes,
-        data: bytes,
-        body: memoryview | None,
-        lent_for: Hashable | None = None,
-        urgency: int = 0,
+        self, to: Rank, header: bytes, data: bytes, body: memoryview | None, lent_for: Hashable | None = None
     ) -> None:
         raw = b"" if body is None else bytes(body)
         self.lent.append(lent_for)

@@ -3,11 +3,7 @@
 from typing import Any
 
 from torch.optim import Optimizer
-from torch.optim.optimizer import (
-    _global_optimizer_post_hooks,
-    _global_optimizer_pre_hooks,
-    register_optimizer_step_pre_hook,
-)
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from weft.core.seat import current
 
@@ -19,18 +15,11 @@ def refuse_other_optimizers() -> None:
     global _is_watching
     if not _is_watching:
         _is_watching = True
-        register_optimizer_step_pre_hook(before_step)
+        register_optimizer_step_pre_hook(_before_step)
 
 
-def before_step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+def _before_step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
     seat = current()
     check = None if seat is None else getattr(seat.face, "check_optimizer", None)
     if check is not None:
         check(optimizer)
-
-
-def has_hooks(optimizer: Optimizer) -> bool:
-    """Whether anything of the script's is called before or after a step of this optimizer."""
-    of_all = [*_global_optimizer_pre_hooks.values(), *_global_optimizer_post_hooks.values()]
-    has_own = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
-    return bool(has_own) or any(hook is not before_step for hook in of_all)

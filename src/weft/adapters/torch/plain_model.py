@@ -6,8 +6,8 @@ from typing import Any
 from torch import nn
 
 from weft.adapters.torch.plain import plain_array
-from weft.adapters.torch.replica import layout
-from weft.adapters.torch.saving import check_finite, cloned, save_tensors
+from weft.adapters.torch.replica import cloned, layout, save_tensors
+from weft.adapters.torch.saving import check_finite
 from weft.store.digest import digest
 
 

@@ -11,14 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from weft.adapters.torch.awaited import AwaitedTensors
 from weft.adapters.torch.bucket_layout import BUCKET_BYTES_MAX, BucketLayout, bucketed, by_type
 from weft.adapters.torch.ensemble_call import predicting_together
 from weft.adapters.torch.factors import FactorCapture
 from weft.adapters.torch.join_checks import check_joining, requires_closure
 from weft.adapters.torch.momentum import check_no_momentum, taken_momentum
 from weft.adapters.torch.optimizers import Optimizers
-from weft.adapters.torch.saving import check_finite, cloned, save_tensors
+from weft.adapters.torch.saving import check_finite
 from weft.adapters.torch.shared_update import SharedUpdate
 from weft.adapters.torch.sliced import works_element_by_element
 from weft.adapters.torch.step_mark import StepMark
@@ -28,6 +27,7 @@ from weft.adapters.tuning import Tuning
 from weft.core.errors import ConfigError
 from weft.core.names import GRADIENT, PARAMS, Bucket
 from weft.core.seat import Number, ReplicaMemory
+from weft.model_files import write_model
 
 
 class TorchReplica:
@@ -60,8 +60,6 @@ class TorchReplica:
         self._flats: list[BucketLayout] = []
         self._arrays: dict[str, Sequence[Any]] = {}
         self.shared_update: SharedUpdate | None = None
-        self.awaited: AwaitedTensors | None = None
-        """Knows each use of these tensors, so that the script may run ahead."""
         self.tuning: Tuning | None = None
         self._capture: FactorCapture | None = None
         self._has_given_up_momentum = False
@@ -161,8 +159,6 @@ class TorchReplica:
         self._settle_gradients(memory)
         if memory.spans is not None:
             self.shared_update = SharedUpdate(self.optimizers, self._flats[: len(trained)], memory)
-            if self.num_optimizers == len(self.models) == 1 and not self.needs_closure:
-                self.awaited = AwaitedTensors(self.model, self.trained, len(trained), self.shared_update)
         self.is_settled = True
 
     def _live_in(self, flats: Sequence[BucketLayout], memory: Sequence[Tensor]) -> None:
@@ -226,16 +222,12 @@ class TorchReplica:
         with torch.no_grad():
             for trained in self.trained:
                 if trained.owner == self.optimizers.stepping:
-                    if self.awaited is not None and trained.parameter.grad is not trained.seen:
-                        self.land()
                     trained.keep()
                 elif is_own:
                     trained.keep_nothing()
 
     def expose(self, only: int | None = None) -> None:
         """Set `.grad` of all parameters, or of those of optimizer `only`, to the gradient to be applied."""
-        if self.awaited is not None and self.awaited.is_any_awaited:
-            return  # its tensors are exposed already
         for trained in self.trained:
             if only is None or trained.owner == only:
                 trained.expose()
@@ -312,12 +304,6 @@ class TorchReplica:
 
     def pull(self) -> None:
         """Copy buffers to the buckets, before the first gradient of a backward is given; here they are views."""
-        self.land()
-
-    def land(self) -> None:
-        """Wait for all that is awaited."""
-        if self.awaited is not None:
-            self.awaited.land_all()
 
     def push(self) -> None:
         """Copy buffers from the buckets to the model, after a gradient has been shared; here they are views."""
@@ -385,6 +371,18 @@ def named_tensors(model: nn.Module) -> list[tuple[str, Tensor]]:
 def layout(model: nn.Module) -> list[str]:
     """One line for each tensor of a model, for comparison between workers."""
     return [f"{name} {tuple(tensor.shape)} {tensor.dtype}" for name, tensor in named_tensors(model)]
+
+
+def cloned(model: nn.Module, prefix: str) -> dict[str, Tensor]:
+    """Copies of all tensors of a model's state_dict, with `prefix` before their names."""
+    return {prefix + name: value.clone() for name, value in model.state_dict().items()}
+
+
+def save_tensors(path: str, tensors: dict[str, Tensor]) -> None:
+    """Write tensors to a safetensors file."""
+    from safetensors.torch import save_file
+
+    write_model(path, partial(save_file, tensors))
 
 
 def own_memory(buckets: Sequence[Bucket]) -> ReplicaMemory:

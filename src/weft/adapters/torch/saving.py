@@ -1,24 +1,10 @@
-"""Writes torch models, and checks what of them may be saved: parameters must be finite, and buffers without NaN."""
+"""Checks what of a torch model may be saved: parameters must be finite, and buffers without NaN."""
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 
 from torch import Tensor, nn
 
 from weft.core.seat import check_savable
-from weft.model_files import write_model
-
-
-def cloned(model: nn.Module, prefix: str) -> dict[str, Tensor]:
-    """Copies of all tensors of a model's state_dict, with `prefix` before their names."""
-    return {prefix + name: value.clone() for name, value in model.state_dict().items()}
-
-
-def save_tensors(path: str, tensors: dict[str, Tensor]) -> None:
-    """Write tensors to a safetensors file."""
-    from safetensors.torch import save_file
-
-    write_model(path, partial(save_file, tensors))
 
 
 def check_finite(path: str, tensors: Mapping[str, Tensor], model: nn.Module, prefixes: Iterable[str]) -> None:

@@ -1,11 +1,10 @@
 """The update of parameters that all workers of a host share: each optimizer's work, by stretches."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft.adapters.torch.bucket_layout import BucketLayout
 from weft.adapters.torch.optimizers import Optimizers
-from weft.adapters.torch.other_optimizers import has_hooks
 from weft.adapters.torch.sliced import SlicedUpdate, UpdateJournal
 from weft.core.seat import ReplicaMemory
 
@@ -18,8 +17,6 @@ class SharedUpdate:
         self._sliced = [SlicedUpdate(optimizer, flats, memory) for optimizer in optimizers.all]
         self._applied: tuple[int, ...] | None = None
         """The buckets of this update; None: nothing was applied."""
-        self._put_off: set[int] = set()
-        """Buckets that are still to be updated by a step that has begun."""
 
     def begin_update(self) -> None:
         """An update begins, and no worker has touched anything yet."""
@@ -30,25 +27,7 @@ class SharedUpdate:
     def step(self, gradients: Mapping[int, Any]) -> None:
         """Update the buckets of `gradients`."""
         self._applied = tuple(gradients)
-        if self._put_off >= set(gradients):
-            self._put_off.difference_update(gradients)
-            self._sliced[self._optimizers.stepping].go_on(gradients)
-            return
         self._sliced[self._optimizers.stepping].step(gradients)
-
-    def begin_step(self, buckets: Collection[int]) -> None:
-        """Begin a step with the optimizer's numbers of now; `step` will be called for each of these buckets."""
-        self._put_off.update(buckets)
-        self._sliced[self._optimizers.stepping].begin()
-
-    def land_by(self, land: Callable[[], object]) -> None:
-        """What makes all updates that were put off, before the script reads or replaces the optimizer's state."""
-        for sliced in self._sliced:
-            sliced.land = land
-
-    def has_hooks(self) -> bool:
-        """Whether the script wants to be called at a step, when it may look at anything."""
-        return any(has_hooks(optimizer) for optimizer in self._optimizers.all)
 
     def journal_updates(self, journal: UpdateJournal) -> None:
         """Keep old values in `journal` during updates."""

@@ -10,7 +10,7 @@ keeps its own optimizer object; its hyper-parameters are read before every step,
 | scalar rows, masks | the worker of a stretch, per tensor | `state_dict` on any worker, between steps               |
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from types import MethodType
@@ -57,8 +57,6 @@ class SlicedUpdate:
         self._optimizer = optimizer
         self._flats = flats
         self._memory = memory
-        self.land: Callable[[], object] = bool
-        """Makes the updates that were put off."""
         self._journal: UpdateJournal | None = None
         """Keeps the old values of each piece while it is updated; None where a lost worker ends the run."""
         self._before: list[list[Any]] = []
@@ -100,32 +98,24 @@ class SlicedUpdate:
     def _all(self) -> list[Segment]:
         return [segment for segments in self._segments for segment in segments]
 
-    def step(self, buckets: Collection[int]) -> None:
+    def step(self, buckets: Container[int]) -> None:
         """Update this worker's stretch of `buckets`; in all other buckets no worker's gradient counted."""
-        self.begin()
-        self.go_on(buckets)
-        for hook in (*self._optimizer._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values()):
-            hook(self._optimizer, (), {})
-
-    def begin(self) -> None:
-        """Begin a step with the numbers that the script's optimizer has now."""
         if len(self._optimizer.param_groups) != len(self._inner.param_groups):
             raise ConfigError(
                 "the optimizer got a new group of parameters after its first step, which workers do not share.\n"
                 "  Add all groups before weft.join."
             )
+        self._skip_all_unused()
         for hook in (*_global_optimizer_pre_hooks.values(), *self._optimizer._optimizer_step_pre_hooks.values()):
             hook(self._optimizer, (), {})
         self._take_numbers(self._optimizer)
-
-    def go_on(self, buckets: Collection[int]) -> None:
-        """Update `buckets` by the step that has begun."""
-        self._skip_unused_of(buckets)
         self._update(buckets)
+        for hook in (*self._optimizer._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values()):
+            hook(self._optimizer, (), {})
         for group, mine in zip(self._optimizer.param_groups, self._inner.param_groups, strict=True):
             group.update({name: value for name, value in _without_params(mine).items() if name not in group})
 
-    def _update(self, buckets: Collection[int]) -> None:
+    def _update(self, buckets: Container[int]) -> None:
         """Run the inner optimizer on `buckets`: on all pieces at once, or one by one for a journal."""
         due: list[list[Segment]] = [[] for _ in self._pieces]
         for segment in self._all():
@@ -187,9 +177,9 @@ class SlicedUpdate:
         sizes, rows = [len(flat.tensors) for flat in self._flats], range(len(self._scalars) + 1)
         return [[self._scalar_row(bucket, k)[:size].copy() for k in rows] for bucket, size in enumerate(sizes)]
 
-    def finish(self, buckets: Collection[int]) -> None:
+    def finish(self, buckets: Container[int]) -> None:
         """Update what is left of a lost worker's stretch."""
-        self._skip_unused_of(buckets)
+        self._skip_all_unused()
         self._update(buckets)
 
     def respan(self, spans: Sequence[tuple[int, int]]) -> None:
@@ -211,10 +201,9 @@ class SlicedUpdate:
             elif hasattr(self._inner, name):
                 delattr(self._inner, name)
 
-    def _skip_unused_of(self, buckets: Collection[int]) -> None:
-        for bucket in buckets:
-            has_all = self._memory.seen[bucket][self._flags[bucket]].all()
-            if self._segments[bucket] and (bucket in self._by_tensor or not has_all):
+    def _skip_all_unused(self) -> None:
+        for bucket, flags in enumerate(self._flags):
+            if self._segments[bucket] and (bucket in self._by_tensor or not self._memory.seen[bucket][flags].all()):
                 self._skip_unused(bucket)
 
     def _skip_unused(self, bucket: int) -> None:
@@ -300,7 +289,6 @@ class SlicedUpdate:
         state_dict, load = self._optimizer.state_dict, self._optimizer.load_state_dict
 
         def whole_state_dict(optimizer: Optimizer) -> dict[str, Any]:
-            self.land()
             self._gather_state(self._published())
             try:
                 return state_dict()
@@ -308,7 +296,6 @@ class SlicedUpdate:
                 optimizer.state.clear()
 
         def load_everything(optimizer: Optimizer, state: dict[str, Any]) -> None:
-            self.land()
             load(state)
             self._take_state()
 

@@ -41,8 +41,6 @@ def _watched_backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
         _plain_backward(tensors, *args, **kwargs)
         return
     if not worker._depth:
-        if worker._replica is not None:
-            worker._replica.land()
         worker._shown.before_backward(tensors)
     worker._depth += 1
     try:

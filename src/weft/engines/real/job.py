@@ -28,9 +28,6 @@ BASELINES = ("ddp", "ddp+fp16", "ddp+powersgd")
 """torch's DistributedDataParallel, plain or with one of its hooks that compress gradients."""
 
 
-BUCKET_BYTES, BUCKET_BYTES_MIN, BUCKET_S = 4 << 20, 256 << 10, 0.005
-
-
 def spread(num_workers: int, num_hosts: int) -> tuple[int, ...]:
     """The number of each worker's host, for workers spread evenly over `num_hosts`; empty if there is only one."""
     if num_hosts == 1:
@@ -89,26 +86,6 @@ class RealJob:
     """Where checkpoints are written, and from which one the run goes on."""
     brings_back_to: Path | None = None
     """The folder for copies of files that workers save on other machines; None: they are not copied."""
-
-    @property
-    def bucket_bytes_max(self) -> int:
-        """The size of a bucket. Where scripts run ahead over a slow network, what it carries in BUCKET_S: the first
-        layers' buckets, which the next forward needs first, then come sooner."""
-        told, network = self.options.buckets.bytes_max, self.network
-        if told is not None:
-            return told
-        if network is None or not self.may_run_ahead:
-            return BUCKET_BYTES
-        return max(BUCKET_BYTES_MIN, min(BUCKET_BYTES, int(network.worst.bytes_per_s * BUCKET_S)))
-
-    @property
-    def may_run_ahead(self) -> bool:
-        """Whether scripts may go on before their gradients have crossed between hosts, by what the user asks for: each
-        worker is alone on its host, or as if it were, and sums are native."""
-        is_native = self.compress is None and self.collective in (None, AUTO) and not self.survives
-        is_alone = self.transport != TORCH and self.num_memories == self.num_workers > 1
-        lets = strategy_of(self.strategy or DEFAULT_STRATEGY).lets_run_ahead
-        return is_native and is_alone and lets and self.options.reduce.runs_ahead is not False
 
     def __post_init__(self) -> None:
         check_job(self.script, self.num_workers, self.seed, self.steps_max)

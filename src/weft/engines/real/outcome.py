@@ -126,7 +126,6 @@ class RealOutcome:
             "staleness_max": status.staleness_max,
             "bytes_sent": status.bytes_sent,
             "copies": status.num_copies,
-            "steps_ahead": status.steps_ahead,
             "coding": coding_json(status.coding),
             "device": None if status.device is None else to_builtins(status.device),
         }

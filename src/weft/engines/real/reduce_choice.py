@@ -21,7 +21,6 @@ PLACES = {
     TORCH: "torch.distributed for sums, and for all else shared memory",
 }
 GOES_ON = "by messages, so that the others can go on without a worker that is lost"
-AHEAD = "; a script that would wait for long goes on until it uses them"
 ONE_STREAM = "so that a bucket crosses between hosts once each way, however many workers are there"
 
 
@@ -55,9 +54,6 @@ class ReductionChoice:
     """Whether the others go on when a worker is lost: those that wait for native sums between hosts, which the first
     worker of each host makes, could not."""
 
-    may_run_ahead: bool = False
-    """Whether scripts may go on before their gradients have crossed between hosts."""
-
     def choose(self, strategy: Strategy | None, compress: str | None, num_bytes: int) -> ChosenReduction:
         """How the run reduces; `strategy` is None for one of the script's own, which may reduce, too."""
         if strategy is not None and not strategy.reduces:
@@ -90,8 +86,6 @@ class ReductionChoice:
             how = Compression(codec_of(compress), chosen.scheme, chosen.sums_hosts)
             coding = coded(compress, how, num_bytes, ground)
         place, native_way = self._place(len(ground.sizes)), self._native(len(ground.sizes), layout)
-        if self.may_run_ahead and strategy.lets_run_ahead and compress is None:
-            native_way += AHEAD
         why = ONE_STREAM if is_chosen else ""
         if self._asked is None and strategy.reduces and compress is None and self._survives_between_hosts:
             why = GOES_ON

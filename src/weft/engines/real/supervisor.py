@@ -388,10 +388,9 @@ def _reductions(job: RealJob) -> ReductionChoice:
         transport=job.transport,
         collective=job.collective,
         network=job.network,
-        bucket_bytes_max=job.bucket_bytes_max,
+        bucket_bytes_max=job.options.buckets.bytes_max,
         on_devices=sorted(job.devices),
         reduce_place=job.options.reduce.place,
         trusts_network=job.options.network.trusted,
         survives=job.survives,
-        may_run_ahead=job.may_run_ahead,
     )

@@ -119,8 +119,6 @@ class Status(Struct, frozen=True, tag=True, kw_only=True):
     """Its last gradient that was left out because it was not finite."""
     notices: list[str] = []
     """All that it has had to say to the user so far."""
-    steps_ahead: int = 0
-    """Steps in which its script went on from backward before its gradients had crossed between hosts."""
     first_gradient: str | None = None
     """A digest of it, if the script draws its samples by itself."""
     first_item: str | None = None

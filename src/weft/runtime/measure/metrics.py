@@ -48,7 +48,6 @@ class Metrics:
         self._num_copies = 0
         self._refused = 0
         self._coding: CodingStatus | None = None
-        self._steps_ahead = 0
         self._marks: deque[Mark] = deque(maxlen=MARKS_MAX)
         self._links: list[LinkStatus] = []
         self._device: DeviceStatus | None = None
@@ -96,7 +95,6 @@ class Metrics:
         self._coding = runtime.coding()
         self._links = runtime.links()
         self._device = runtime.device()
-        self._steps_ahead = runtime.steps_ahead
 
     def observe_links(self, links: list[LinkStatus]) -> None:
         """Set the traffic of connections that a library, rather than Weft's transport, has made."""
@@ -157,7 +155,6 @@ class Metrics:
             device=self._device,
             left_out=self.left_out,
             notices=list(self.notices),
-            steps_ahead=self._steps_ahead,
             first_gradient=self.first_gradient,
             first_item=self.first_item,
         )

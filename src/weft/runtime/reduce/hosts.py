@@ -19,10 +19,9 @@ What the leader has sent last of a bucket may still wait for the network, in pla
 then waits is copied, before the leader gives to it, because no worker writes to the result before all have given.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from weft.core.actions import MAX, MEAN, SUM, Reduce
-from weft.core.events import Reduced
 from weft.core.names import NodeId
 from weft.core.schedule import first_of_each
 from weft.runtime.mailbox import Mailbox
@@ -79,33 +78,6 @@ class HostsReduce(SharedReduce):
             lane = self._lane(action.buffer)
             self._mailbox.take_back((int(lane.is_staged), action.buffer.bucket))
         super().join(action)
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether no other worker is on this host."""
-        return self._arena.num_workers == 1
-
-    def may_promise(self) -> bool:
-        """Whether the gradients that this worker has just given will have a mean, and nothing else is written there."""
-        mine = [reduction for reduction in self._open if not reduction.lane.is_staged]
-        return all(
-            reduction.action.op == MEAN
-            and reduction.action.weight > 0
-            and not self._arena.was_written("reduced.0", reduction.action.buffer.bucket)
-            for reduction in mine
-        )
-
-    def promise(self, deliver: Callable[[Reduced], None]) -> None:
-        """Tell that these gradients are reduced, before they are; their weight is at least this worker's."""
-        for reduction in [reduction for reduction in self._open if not reduction.lane.is_staged]:
-            reduction.is_promised = True
-            action = reduction.action
-            deliver(Reduced(action.clock, action.buffer, action.weight))
-
-    def is_under_way(self, bucket: int) -> bool:
-        """Whether the bucket's gradient is still to be reduced."""
-        lane = self._lanes.get((0, bucket))
-        return lane is not None and lane.is_open
 
     def _add_up(self, reduction: SharedReduction) -> None:
         """Sum this worker's stretch of the contributions of this host, times their weights, unless these are equal."""

@@ -62,7 +62,7 @@ class Lane:
 class SharedReduction:
     """One reduction under way."""
 
-    __slots__ = ("action", "awaited", "is_promised", "is_summed", "lane", "since_s", "weight", "weights")
+    __slots__ = ("action", "awaited", "is_summed", "lane", "since_s", "weight", "weights")
 
     def __init__(self, action: Reduce, lane: Lane) -> None:
         self.action = action
@@ -70,8 +70,6 @@ class SharedReduction:
         self.awaited: int | None = READY
         """The word that all must have set before anything more can be done; None: it waits for something else, too."""
         self.is_summed = False
-        self.is_promised = False
-        """Its end was told already, before it has come."""
         self.weights: list[float] = []
         """Weights of the host's workers."""
         self.weight = 0.0
@@ -185,9 +183,7 @@ class SharedReduce:
         self._open.remove(reduction)
         self._forget(reduction)
         reduction.lane.is_open = False
-        event = self._end(reduction)
-        if not reduction.is_promised:
-            deliver(event)
+        deliver(self._end(reduction))
 
     def settle(self, deliver: Callable[[Reduced], None]) -> bool:
         """Tell of the reductions that all have summed, the lost ones too; whether there were any. All have frozen."""

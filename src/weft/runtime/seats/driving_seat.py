@@ -78,14 +78,6 @@ class DrivingSeat(EngineSeat):
             self._awaited.check_alive()
             self._tell(self.waiting_for())
 
-    def _drive_in_background(self, runtime: WorkerRuntime) -> None:
-        """Start the background driver."""
-        descriptors, may_rest = [self._channel.fileno(), *runtime.descriptors], runtime.background_may_rest
-        drive, fail = self._drive_for_script, self._fail_and_end
-        self._background = BackgroundDriver(
-            runtime.bells, descriptors, self._lock, drive, fail, may_rest, runtime.doors
-        )
-
     def _drive_for_script(self) -> float | None:
         """One turn of the background driver: hear the engine and drive; returns the seconds until a timer is due."""
         self._listen()

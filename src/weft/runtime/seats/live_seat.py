@@ -24,6 +24,7 @@ from weft.core.seat import Replica, Reported, ScriptArrival, check_closures, che
 from weft.core.strategy import Strategy
 from weft.data.shares import check_sharing
 from weft.observe.records.left_out import refuse
+from weft.runtime.background import BackgroundDriver
 from weft.runtime.building import build
 from weft.runtime.channel import Channel
 from weft.runtime.connections import Connections
@@ -92,8 +93,8 @@ class LiveSeat(ResultSeat):
         """Join with the models that are new, and give them worker 0's initial values when all workers have joined."""
         values, layout = self._replica.values(), list(self._replica.layout())
         self._first_values.offer(values)
-        size, port = sum(value.nbytes for value in values), self._connections.port
-        self._channel.send(ScriptJoined(layout, size, strategy, port, compress))
+        size = sum(value.nbytes for value in values)
+        self._channel.send(ScriptJoined(layout, size, strategy, self._connections.port, compress))
         self._welcome = self._expect_welcome()
         self._first_values.take(self._replica)
 
@@ -107,8 +108,8 @@ class LiveSeat(ResultSeat):
 
     @property
     def _last_step(self) -> int:
-        has_asked = self.script.at is IN_SHARE and self._runtime.worker.wanted is not None  # for a portion
-        return self._step if has_asked else super()._last_step
+        waits_for_portion = self.script.at is IN_SHARE and self._runtime.worker.wanted is not None
+        return self._step if waits_for_portion else super()._last_step
 
     def check_closures(self) -> None:
         check_closures(*self._strategy())
@@ -146,7 +147,11 @@ class LiveSeat(ResultSeat):
             raise
         self.script.call(RESUME)
         if runtime.needs_background:  # its thread drives at once, so the script's state must be set before
-            self._drive_in_background(runtime)
+            descriptors, may_rest = [self._channel.fileno(), *runtime.descriptors], runtime.background_may_rest
+            drive, fail = self._drive_for_script, self._fail_and_end
+            self._background = BackgroundDriver(
+                runtime.bells, descriptors, self._lock, drive, fail, may_rest, runtime.doors
+            )
 
     def _begin_training(self) -> WorkerRuntime:
         """Lay the replica out in worker 0's order; blocks until the strategy lets the script make its first step."""
@@ -173,8 +178,6 @@ class LiveSeat(ResultSeat):
         self._waiting = Waiting(
             descriptors, self.activity_clock, runtime.bells, owns_core=job.owns_core, spin_s=job.spin_s
         )
-        if job.runs_ahead is not False:
-            runtime.let_run_ahead(self._replica, self.script, self._wait, self._driving)
         if self.kept_by is not None:
             sizes = [bucket.num_elements for bucket in runtime.world.buckets]
             for node in runtime.driver.nodes.values():
@@ -306,10 +309,7 @@ class LiveSeat(ResultSeat):
                 self._give(bucket, samples)
         self._given.clear()
         peer, are_alike = runtime.worker.peer, runtime.strategy.keeps_replicas_equal
-        if runtime.driver.ahead is None or self._stretching.is_on:
-            self._wait(lambda: not peer.holds_user)
-        else:
-            runtime.driver.ahead.end_backward(runtime.world.trainable, runtime.driver.reduced, peer)
+        self._wait(lambda: not peer.holds_user)
         if are_alike:  # buffers or a loss may have been reduced, too
             runtime.worker.store.settle_shadows()
         self._gate.reduced()
@@ -346,7 +346,6 @@ class LiveSeat(ResultSeat):
             return
         self.script.check(REPORT)
         self.settle()
-        self._runtime.land()
         scored = self._runtime.strategy.scored
         with self._evaluating():
             own = {n: float(v() if callable(v) else v) for n, v in numbers.items() if scored or not callable(v)}
@@ -366,13 +365,11 @@ class LiveSeat(ResultSeat):
             return
         self.script.check(SAVE)
         self.settle()
-        self._runtime.land()
         with self.script.during(SAVE):
             self._runtime.worker.store.refuse_writes()
             super().save(path, model, of=of, allow_nan=allow_nan)
 
     def _say_ended(self) -> None:
-        self._runtime.land()
         with self._lock:
             self._runtime.driver.end_script()
             self._runtime.say_ended()
