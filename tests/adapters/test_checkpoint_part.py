@@ -12,7 +12,7 @@ from support.checkpoints.disks import QuickDisk
 from support.checkpoints.written import plan, write_checkpoint
 from torch import nn
 
-from weft.adapters.checkpoint_part import CheckpointPart
+from weft.adapters.checkpoint_part import LOOPS, CheckpointPart
 from weft.adapters.kept_parts import unpacked
 from weft.adapters.newcomers import NESTED
 from weft.adapters.torch.kept_state import TorchState
@@ -192,9 +192,9 @@ def test_a_part_that_is_taken_is_not_due_again(tmp_path: Path) -> None:
 
 def test_a_script_that_is_in_no_share_is_refused(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
-    assert desk.part.refusal == (
-        "checkpoints are taken in scripts that loop by worker.epochs(...) over worker.share(...)"
-    )
+    assert desk.part.refusal == LOOPS
+    desk.part.take(TakePart(0, 0, 1))  # ordered of a script that has ended without either
+    assert (desk.parts, desk.lost) == ([], [LOOPS])
     assert desk.train(1).part.refusal == ""
 
 

@@ -88,3 +88,12 @@ def test_one_call_encrypts_many_records_and_another_decrypts_them(authority: Aut
     assert room[:-1] == said
     assert answerer.pending() == 0
     assert answerer.decrypt(room) is None
+
+
+def test_a_certificate_may_have_no_name_for_hosts(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    zero, one = (contexts(authority.issue(rank)) for rank in range(2))
+    answerer, _ = talk(zero.answer, one.call, "rank-0.weft")
+    assert answerer.certified_names() == ["rank-1.weft"]
+    nameless = authority.issue(0).authority
+    monkeypatch.setattr(answerer._connection, "get_peer_certificate", lambda *, as_cryptography: nameless)
+    assert answerer.certified_names() == []

@@ -38,6 +38,7 @@ from weft.data.resumed_shares import StoredShares, first_shares, resumed_shares,
 if TYPE_CHECKING:
     from weft.adapters.worker import Worker
 
+LOOPS = "checkpoints are taken in scripts that loop by worker.epochs(...) over worker.share(...)"
 OWN_MODELS = frozenset({Result.MEAN, Result.BEST, Result.ENSEMBLE})
 """Results of strategies whose workers have models of their own."""
 
@@ -90,13 +91,15 @@ class CheckpointPart:
     def refusal(self) -> str:
         """Why no checkpoint can be taken where the script is; empty if one can."""
         if not self._worker._seat.survivor.shares.can_be_taken_over:
-            return "checkpoints are taken in scripts that loop by worker.epochs(...) over worker.share(...)"
+            return LOOPS
         return self._why_unfit()
 
     def _why_unfit(self) -> str:
         """Why nobody could go on as this script; empty if one can."""
-        nested = NESTED if self._worker._seat.survivor.shares.to_keep.is_nested else ""
-        return nested or self._framework.unnamed(self._kept.values()) or self._worker.rates.unnamed()
+        shares = self._worker._seat.survivor.shares
+        if not shares.has_epochs:
+            return LOOPS
+        return (NESTED if shares.to_keep.is_nested else "") or self._framework.unnamed(self._kept.values()) or self._worker.rates.unnamed()
 
     def pass_over(self) -> None:
         """No checkpoint is taken here: the next one is due later."""

@@ -311,6 +311,11 @@ class DealtAgain:
         return self._place is not None and self.is_in_share
 
     @property
+    def has_epochs(self) -> bool:
+        """Whether the script has begun a loop over epochs, by which a place in it can be told."""
+        return self._place is not None
+
+    @property
     def is_in_share(self) -> bool:
         """Whether the script reads a share."""
         return bool(self._open)

@@ -145,7 +145,10 @@ class TlsEngine:
         certificate = self._connection.get_peer_certificate(as_cryptography=True)
         if certificate is None or not self._is_established:
             return []
-        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        try:
+            names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except x509.ExtensionNotFound:
+            return []
         return names.get_values_for_type(x509.DNSName)
 
     def _has_ended(self, result: int) -> bool:
