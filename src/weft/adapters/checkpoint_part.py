@@ -99,7 +99,8 @@ class CheckpointPart:
         shares = self._worker._seat.survivor.shares
         if not shares.has_epochs:
             return LOOPS
-        return (NESTED if shares.to_keep.is_nested else "") or self._framework.unnamed(self._kept.values()) or self._worker.rates.unnamed()
+        nested = NESTED if shares.to_keep.is_nested else ""
+        return nested or self._framework.unnamed(self._kept.values()) or self._worker.rates.unnamed()
 
     def pass_over(self) -> None:
         """No checkpoint is taken here: the next one is due later."""
