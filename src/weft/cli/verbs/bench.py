@@ -99,7 +99,7 @@ def codecs(blocks: Blocks = 15, only: Only = None, contender: Against = None, js
 
 @app.command()
 def wire(blocks: Blocks = 15, only: Only = None, contender: Against = None, json_file: JsonFile = None) -> None:
-    """Training whose workers talk over sockets, encrypted and not: DistributedDataParallel, which does not encrypt."""
+    """Training over sockets, encrypted and not, beside DistributedDataParallel, which does not encrypt."""
     _compete(WIRE.against(contender or ()), blocks, 15, only, json_file)
 
 
