@@ -79,12 +79,13 @@ def test_a_host_of_four_workers_sends_as_many_bytes_as_one_of_a_single_worker(tm
 
 @pytest.mark.parametrize("coding", ["topk(0.01)", "onebit", "fp16"])
 def test_what_is_coded_is_summed_on_each_host_first_and_crosses_once(coding: str, tmp_path: Path) -> None:
-    # besides, 30 more connections took 2.7 kB each to shake hands, and the last messages may be unacknowledged: 5 %
-    about: dict[str, Any] = {"num_elements": 400_000, "steps_max": 40, "compress": coding}
+    about: dict[str, Any] = {"num_elements": 400_000, "steps_max": 20, "compress": coding}
     _, alone = trained(tmp_path / "alone", 2, 2, **about)
     params, crowd = trained(tmp_path / "crowd", 8, 2, **about)
     assert all(np.array_equal(params[0], other) for other in params)
-    assert crowd["bytes_between_hosts"] == pytest.approx(alone["bytes_between_hosts"], rel=0.1)
+    # 15 more connections, whose ends shake hands; and of the last messages, 2 of 40, it may not be known that they came
+    expected = alone["bytes_between_hosts"] + 30 * 2_680
+    assert crowd["bytes_between_hosts"] == pytest.approx(expected, rel=0.07)
 
 
 SKIPPING_IN_TORCH = """
