@@ -2,7 +2,7 @@
 
 import pytest
 
-from weft.engines.netem.links import CREDIT_S, QUEUE_BYTES_MIN, QUEUE_S, EmulatedLink, Links, mtu_bytes
+from weft.engines.netem.links import CREDIT_S, QUEUE_BYTES_MIN, QUEUE_S, EmulatedLink, Links
 
 RATE = 10e6
 DELAY_S = 0.02
@@ -118,19 +118,3 @@ def test_between_two_workers_the_greater_loss_counts() -> None:
     for _ in range(100):
         links.send(1, 0, b"unsafe", NOW_S)
     assert 30 < links.num_lost < 70
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        (EmulatedLink(1e6, 0.0, 0.0), 9000),
-        (EmulatedLink(50e6, 0.0, 0.0), 25_000),
-        (EmulatedLink(125e6, 0.0, 0.0), 62_500),
-        (EmulatedLink(1e9, 0.0, 0.0), 65_000),
-        (EmulatedLink(1e9, 0.0, 0.01), 9000),
-    ],
-)
-def test_packets_are_as_large_as_the_link_carries_in_half_a_millisecond_and_small_where_some_are_lost(
-    line: EmulatedLink, expected: int
-) -> None:
-    assert mtu_bytes(line) == expected

@@ -61,15 +61,12 @@ def test_packets_reach_whom_they_are_for_and_no_others_and_are_counted() -> None
         os.close(namespace)
 
 
-LINE = relay.EmulatedLink(1e6, 0.0, 0.0)
-
-
 @pytest.mark.root
 def test_more_namespaces_than_one_message_takes_come_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay, "FDS_PER_MESSAGE", 2)
     mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with mine, theirs, ThreadPoolExecutor(1) as thread:
-        descriptors = thread.submit(relay._make, theirs, [LINE] * 3).result()
+        descriptors = thread.submit(relay._make, theirs, 3).result()
         came = [socket.recv_fds(mine, 1 << 12, 9)[1] for _ in range(2)]
     assert [len(some) for some in came] == [2, 1]
     for descriptor in (*descriptors, *came[0], *came[1]):

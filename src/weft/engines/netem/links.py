@@ -17,11 +17,6 @@ QUEUE_BYTES_MIN = 256 << 10
 CREDIT_S = 0.004
 """A link may catch up at most this much idle time, as if it had sent then: the relay may have had no core."""
 
-MTU_BYTES_MIN, MTU_BYTES_MAX = 9000, 65_000
-"""Jumbo frames; and what a network card may be given at a time, which cuts it in packets itself."""
-PACKET_S = 0.0005
-"""A packet is at most what the link carries in this time: the relay, unlike network cards, takes a core for each."""
-
 Packet = bytes
 
 
@@ -31,11 +26,6 @@ class EmulatedLink(Struct, frozen=True):
     bytes_per_s: float
     delay_s: float
     loss: float
-
-
-def mtu_bytes(line: EmulatedLink) -> int:
-    """The size of the largest packets of a worker; with losses, those of jumbo frames are lost one by one."""
-    return MTU_BYTES_MIN if line.loss else max(MTU_BYTES_MIN, min(MTU_BYTES_MAX, int(line.bytes_per_s * PACKET_S)))
 
 
 class Links:

@@ -37,9 +37,8 @@ def rank_at(raw: bytes) -> int:
     return (raw[2] << 8 | raw[3]) - 1 if raw[:2] == b"\x0a\x4d" else -1
 
 
-def make_namespace(rank: int, mtu_bytes: int = MTU_BYTES) -> tuple[int, int]:
-    """Make a namespace with a TUN device, whose packets are up to `mtu_bytes`; returns descriptors of both. The calling
-    thread is in it afterwards."""
+def make_namespace(rank: int) -> tuple[int, int]:
+    """Make a namespace with a TUN device; returns descriptors of both. The calling thread is in it afterwards."""
     _call("unshare", CLONE_NEWNET)
     tun = os.open(TUN, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     name = DEVICE.encode()
@@ -47,7 +46,7 @@ def make_namespace(rank: int, mtu_bytes: int = MTU_BYTES) -> tuple[int, int]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         fcntl.ioctl(sock, SIOCSIFADDR, _ip_request(name, address(rank)))
         fcntl.ioctl(sock, SIOCSIFNETMASK, _ip_request(name, "255.255.0.0"))
-        fcntl.ioctl(sock, SIOCSIFMTU, struct.pack("16si20x", name, mtu_bytes))
+        fcntl.ioctl(sock, SIOCSIFMTU, struct.pack("16si20x", name, MTU_BYTES))
         for device in (name, b"lo"):
             request = fcntl.ioctl(sock, SIOCGIFFLAGS, struct.pack("16sH22x", device, 0))
             (flags,) = struct.unpack_from("H", request, 16)

@@ -16,8 +16,8 @@ from contextlib import suppress
 
 import msgspec
 
-from weft.engines.netem.links import MTU_BYTES_MAX, EmulatedLink, Links, mtu_bytes
-from weft.engines.netem.namespaces import enter, make_namespace, own_namespace, rank_at
+from weft.engines.netem.links import EmulatedLink, Links
+from weft.engines.netem.namespaces import MTU_BYTES, enter, make_namespace, own_namespace, rank_at
 from weft.parent_death import die_with_parent
 
 FDS_PER_MESSAGE = 200
@@ -57,7 +57,7 @@ def main() -> None:
     end = socket.socket(fileno=int(sys.argv[1]))
     plan = msgspec.json.decode(sys.argv[3], type=RelayPlan)
     try:
-        tuns = _make(end, plan.lines)
+        tuns = _make(end, len(plan.lines))
     except OSError as error:
         end.send(msgspec.json.encode(Carried(error=str(error))))
         return
@@ -67,13 +67,13 @@ def main() -> None:
     _carry(end, tuns, Links(plan.lines, plan.seed))
 
 
-def _make(end: socket.socket, lines: Sequence[EmulatedLink]) -> list[int]:
+def _make(end: socket.socket, num_workers: int) -> list[int]:
     """Make all namespaces and pass them to the launcher; returns the TUN devices."""
     home = own_namespace()
-    made = [make_namespace(rank, mtu_bytes(line)) for rank, line in enumerate(lines)]
+    made = [make_namespace(rank) for rank in range(num_workers)]
     enter(home)
     namespaces = [namespace for namespace, _ in made]
-    for start in range(0, len(lines), FDS_PER_MESSAGE):
+    for start in range(0, num_workers, FDS_PER_MESSAGE):
         socket.send_fds(end, [msgspec.json.encode(Carried())], namespaces[start : start + FDS_PER_MESSAGE])
     for descriptor in (home, *namespaces):
         os.close(descriptor)
@@ -114,7 +114,7 @@ def _take(tun: int, source: int, links: Links, num_workers: int, now_s: float) -
     """Read packets of worker `source`; those that are not IPv4 to another worker are thrown away."""
     for _ in range(BATCH):
         try:
-            packet = os.read(tun, MTU_BYTES_MAX)
+            packet = os.read(tun, MTU_BYTES)
         except BlockingIOError:
             return
         target = rank_at(packet[16:20])
