@@ -121,7 +121,7 @@ import weft
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-loader = DataLoader(TensorDataset(torch.randn(60, 4), torch.zeros(60, 3)), batch_size=2, num_workers=1)
+loader = DataLoader(TensorDataset(torch.randn(60_000, 4), torch.zeros(60_000, 3)), batch_size=2, num_workers=1)
 model = nn.Linear(4, 3)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 worker = weft.join(model, optimizer)
